@@ -1,0 +1,59 @@
+# Every target sets up what it needs: a Python of 3.10 or newer and pip are enough. Works with GNU make 3.81.
+
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_ARGS ?=
+
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.ready
+
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-unit test-deep lint format bench lock clean
+
+help: ## show this list
+	@echo 'Tidegate. Targets:'
+	@echo
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo 'Variables: PYTHON (the interpreter to set up with), VENV (where to), PYTEST_ARGS (passed to pytest).'
+
+setup: $(STAMP) ## make .venv with everything the other targets use; done once, again when the lock changes
+
+$(STAMP): requirements-dev.lock pyproject.toml tools/setup.sh
+	@sh tools/setup.sh '$(VENV)'
+	@touch '$@'
+
+demo: $(STAMP) ## run the demonstration
+	@$(PY) examples/demo.py
+
+test: $(STAMP) ## run every test: the unit tests first, then the rest
+	$(PY) -m pytest tests/unit $(PYTEST_ARGS)
+	$(PY) -m pytest tests --ignore=tests/unit $(PYTEST_ARGS)
+
+test-unit: $(STAMP) ## run the unit tests that need neither Spark nor a server
+	$(PY) -m pytest tests/unit -m 'not s3 and not spark' $(PYTEST_ARGS)
+
+test-deep: $(STAMP) ## run every test with large budgets (TIDEGATE_DEEP=1); takes long
+	TIDEGATE_DEEP=1 $(PY) -m pytest tests $(PYTEST_ARGS)
+
+lint: $(STAMP) ## check style, formatting, types and the layers
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+
+format: $(STAMP) ## put the code into its format
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+bench: $(STAMP) ## measure against delta-rs, side by side
+	$(PY) -m benchmarks
+
+lock: ## resolve requirements-dev.lock anew
+	@sh tools/lock.sh '$(PYTHON)'
+
+clean: ## remove .venv and everything that tools left behind
+	rm -rf '$(VENV)' build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

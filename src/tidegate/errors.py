@@ -1,0 +1,440 @@
+"""Every failure Tidegate names, as one tree with one stable code each.
+
+An error is a sentence for a person: what was found, in which table, file and version, and what to
+do next. ``code`` is short and never changes; ``errorClass`` is Delta's own name where it has one.
+The tree::
+
+    TidegateError
+    ├── StorageError                 STORAGE
+    │   ├── FileMissingError         FILE_MISSING
+    │   ├── NameTakenError          FILE_EXISTS
+    │   └── UnsupportedSchemeError   UNSUPPORTED_SCHEME
+    ├── LogError                     the log cannot be read as a table
+    │   ├── NotATableError           NOT_A_TABLE
+    │   ├── LogTruncatedError        LOG_TRUNCATED
+    │   ├── VersionsNotContiguousError  VERSIONS_NOT_CONTIGUOUS
+    │   ├── CommitCorruptError       COMMIT_CORRUPT
+    │   ├── InvalidCommitError       INVALID_COMMIT
+    │   ├── CheckpointCorruptError   CHECKPOINT_CORRUPT
+    │   ├── CheckpointIncompleteError   CHECKPOINT_INCOMPLETE
+    │   ├── SidecarMissingError      SIDECAR_MISSING
+    │   ├── NoProtocolError          NO_PROTOCOL
+    │   ├── NoMetadataError          NO_METADATA
+    │   ├── VersionNotFoundError     VERSION_NOT_FOUND
+    │   └── TimestampOutOfRangeError TIMESTAMP_OUT_OF_RANGE
+    ├── ProtocolError                who may read and write
+    │   ├── InvalidProtocolError     INVALID_PROTOCOL
+    │   ├── UnsupportedReaderVersionError / ...FeatureError
+    │   ├── UnsupportedWriterVersionError / ...FeatureError
+    │   ├── CatalogManagedError      CATALOG_MANAGED
+    │   ├── FeaturesMismatchError    FEATURES_MISMATCH
+    │   ├── ManualEnablementError    FEATURE_NEEDS_MANUAL_ENABLEMENT
+    │   ├── UnknownFeatureError      UNKNOWN_FEATURE
+    │   └── ProtocolDowngradeException  PROTOCOL_DOWNGRADE
+    ├── TableError                   what the metadata says cannot be served
+    │   ├── UnsupportedFormatError   UNSUPPORTED_FORMAT
+    │   ├── UnsupportedTypeChangeError  UNSUPPORTED_TYPE_CHANGE
+    │   ├── SchemaInvalidError       SCHEMA_INVALID
+    │   ├── ColumnMappingInvalidError   COLUMN_MAPPING_INVALID
+    │   ├── PropertyError            PROPERTY_INVALID
+    │   └── ProtocolPropertyError    PROTOCOL_PROPERTY (also an AssertionError)
+    ├── DataError                    a data file or deletion vector is not what the log says
+    │   ├── DataFileMissingError, DataFileCorruptError
+    │   └── DVFileMissingError, DVChecksumError, DVSizeMismatchError, DVCardinalityError, DVInvalidError
+    ├── PredicateError               PREDICATE_INVALID
+    ├── PathOutsideTableError        PATH_OUTSIDE_TABLE
+    ├── TransactionError             a commit that may not be made
+    │   ├── TransactionStateError    TRANSACTION_STATE (also an AssertionError)
+    │   ├── AppendOnlyError          APPEND_ONLY
+    │   ├── CommitRefusedError       COMMIT_REFUSED
+    │   └── MaxCommitAttemptsError   MAX_COMMIT_ATTEMPTS
+    └── DeltaConcurrentModificationException   another writer won
+        ├── ConcurrentWriteException, ProtocolChangedException, MetadataChangedException
+        ├── ConcurrentAppendException, ConcurrentDeleteReadException
+        └── ConcurrentDeleteDeleteException, ConcurrentTransactionException
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class TidegateError(Exception):
+    """The base of every error Tidegate raises on purpose."""
+
+    code: str = "TIDEGATE"
+    errorClass: str | None = None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        table: str | None = None,
+        version: int | None = None,
+        file: str | None = None,
+        hint: str | None = None,
+        errorClass: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.table = table
+        self.version = version
+        self.file = file
+        self.hint = hint
+        if errorClass is not None:
+            self.errorClass = errorClass
+
+    def __str__(self) -> str:
+        where = [
+            f"{name} {value}"
+            for name, value in (("table", self.table), ("version", self.version), ("file", self.file))
+            if value is not None
+        ]
+        text = f"[{self.code}] {self.message}"
+        if where:
+            text += f" ({', '.join(where)})"
+        if self.hint:
+            text += f" {self.hint}"
+        return text
+
+    def at(
+        self, *, table: str | None = None, version: int | None = None, file: str | None = None
+    ) -> TidegateError:
+        """This error with the places it does not name yet filled in."""
+        self.table = self.table if self.table is not None else table
+        self.version = self.version if self.version is not None else version
+        self.file = self.file if self.file is not None else file
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (type(self), self.message, self.__dict__.copy()))
+
+
+def _rebuild(cls: type[TidegateError], message: str, state: dict[str, Any]) -> TidegateError:
+    error = cls.__new__(cls, message)
+    Exception.__init__(error, message)
+    error.__dict__.update(state)
+    return error
+
+
+# ---------------------------------------------------------------------------- storage
+
+
+class StorageError(TidegateError):
+    """The store answered with a failure that retries did not cure."""
+
+    code = "STORAGE"
+
+
+class FileMissingError(StorageError):
+    """The named object is not there."""
+
+    code = "FILE_MISSING"
+
+
+class NameTakenError(StorageError):
+    """Put-if-absent lost: the name is taken."""
+
+    code = "FILE_EXISTS"
+
+
+class UnsupportedSchemeError(StorageError):
+    """A URL scheme that no backend here serves."""
+
+    code = "UNSUPPORTED_SCHEME"
+
+
+# ---------------------------------------------------------------------------- the log
+
+
+class LogError(TidegateError):
+    """The log cannot be read as a table."""
+
+    code = "LOG"
+
+
+class NotATableError(LogError):
+    code = "NOT_A_TABLE"
+    errorClass = "DELTA_TABLE_NOT_FOUND"
+
+
+class LogTruncatedError(LogError):
+    code = "LOG_TRUNCATED"
+    errorClass = "DELTA_TRUNCATED_TRANSACTION_LOG"
+
+
+class VersionsNotContiguousError(LogError):
+    code = "VERSIONS_NOT_CONTIGUOUS"
+    errorClass = "DELTA_VERSIONS_NOT_CONTIGUOUS"
+
+
+class CommitCorruptError(LogError):
+    code = "COMMIT_CORRUPT"
+
+
+class InvalidCommitError(LogError):
+    code = "INVALID_COMMIT"
+
+
+class CheckpointCorruptError(LogError):
+    code = "CHECKPOINT_CORRUPT"
+
+
+class CheckpointIncompleteError(LogError):
+    code = "CHECKPOINT_INCOMPLETE"
+    errorClass = "DELTA_MISSING_PART_FILES"
+
+
+class SidecarMissingError(LogError):
+    code = "SIDECAR_MISSING"
+
+
+class NoProtocolError(LogError):
+    code = "NO_PROTOCOL"
+    errorClass = "DELTA_STATE_RECOVER_ERROR"
+
+
+class NoMetadataError(LogError):
+    code = "NO_METADATA"
+    errorClass = "DELTA_STATE_RECOVER_ERROR"
+
+
+class VersionNotFoundError(LogError):
+    code = "VERSION_NOT_FOUND"
+    errorClass = "DELTA_VERSION_NOT_FOUND"
+
+
+class TimestampOutOfRangeError(LogError):
+    code = "TIMESTAMP_OUT_OF_RANGE"
+    errorClass = "DELTA_TIMESTAMP_GREATER_THAN_COMMIT"
+
+
+# ---------------------------------------------------------------------------- protocol
+
+
+class ProtocolError(TidegateError):
+    """This client may not, or the protocol action is not legal."""
+
+    code = "PROTOCOL"
+
+
+class InvalidProtocolError(ProtocolError):
+    code = "INVALID_PROTOCOL"
+    errorClass = "DELTA_INVALID_PROTOCOL_VERSION"
+
+
+class UnsupportedReaderVersionError(ProtocolError):
+    code = "UNSUPPORTED_READER_VERSION"
+    errorClass = "DELTA_INVALID_PROTOCOL_VERSION"
+
+
+class UnsupportedReaderFeatureError(ProtocolError):
+    code = "UNSUPPORTED_READER_FEATURE"
+    errorClass = "DELTA_UNSUPPORTED_FEATURES_FOR_READ"
+
+
+class UnsupportedWriterVersionError(ProtocolError):
+    code = "UNSUPPORTED_WRITER_VERSION"
+    errorClass = "DELTA_INVALID_PROTOCOL_VERSION"
+
+
+class UnsupportedWriterFeatureError(ProtocolError):
+    code = "UNSUPPORTED_WRITER_FEATURE"
+    errorClass = "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE"
+
+
+class CatalogManagedError(ProtocolError):
+    code = "CATALOG_MANAGED"
+    errorClass = "DELTA_UNSUPPORTED_FEATURES_FOR_READ"
+
+
+class FeaturesMismatchError(ProtocolError):
+    code = "FEATURES_MISMATCH"
+    errorClass = "DELTA_FEATURES_PROTOCOL_METADATA_MISMATCH"
+
+
+class ManualEnablementError(ProtocolError):
+    """A property needs a feature that must be enabled by hand first."""
+
+    code = "FEATURE_NEEDS_MANUAL_ENABLEMENT"
+    errorClass = "DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT"
+
+
+class UnknownFeatureError(ProtocolError):
+    """A feature name nobody here has heard of."""
+
+    code = "UNKNOWN_FEATURE"
+    errorClass = "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"
+
+
+class ProtocolDowngradeException(ProtocolError):
+    """A protocol that takes away what a table has."""
+
+    code = "PROTOCOL_DOWNGRADE"
+    errorClass = "DELTA_INVALID_PROTOCOL_DOWNGRADE"
+
+
+# ---------------------------------------------------------------------------- table
+
+
+class TableError(TidegateError):
+    """The table's metadata says something that cannot be served."""
+
+    code = "TABLE"
+
+
+class UnsupportedFormatError(TableError):
+    code = "UNSUPPORTED_FORMAT"
+
+
+class UnsupportedTypeChangeError(TableError):
+    code = "UNSUPPORTED_TYPE_CHANGE"
+    errorClass = "DELTA_UNSUPPORTED_TYPE_CHANGE_IN_SCHEMA"
+
+
+class SchemaInvalidError(TableError):
+    code = "SCHEMA_INVALID"
+    errorClass = "DELTA_INVALID_SCHEMA"
+
+
+class ColumnMappingInvalidError(TableError):
+    code = "COLUMN_MAPPING_INVALID"
+    errorClass = "DELTA_INVALID_COLUMN_MAPPING"
+
+
+class PropertyError(TableError):
+    """A table property that is unknown or whose value is not legal."""
+
+    code = "PROPERTY_INVALID"
+    errorClass = "DELTA_UNKNOWN_CONFIGURATION"
+
+
+class ProtocolPropertyError(TableError, AssertionError):
+    """A protocol version reached the transaction as a table property."""
+
+    code = "PROTOCOL_PROPERTY"
+
+
+# ---------------------------------------------------------------------------- data
+
+
+class DataError(TidegateError):
+    """A data file or a deletion vector is not what the log says."""
+
+    code = "DATA"
+
+
+class DataFileMissingError(DataError):
+    code = "DATA_FILE_MISSING"
+    errorClass = "DELTA_FILE_NOT_FOUND_DETAILED"
+
+
+class DataFileCorruptError(DataError):
+    code = "DATA_FILE_CORRUPT"
+
+
+class DVFileMissingError(DataError):
+    code = "DV_FILE_MISSING"
+
+
+class DVChecksumError(DataError):
+    code = "DV_CHECKSUM"
+    errorClass = "DELTA_DELETION_VECTOR_CHECKSUM_MISMATCH"
+
+
+class DVSizeMismatchError(DataError):
+    code = "DV_SIZE_MISMATCH"
+    errorClass = "DELTA_DELETION_VECTOR_SIZE_MISMATCH"
+
+
+class DVCardinalityError(DataError):
+    code = "DV_CARDINALITY"
+    errorClass = "DELTA_DELETION_VECTOR_CARDINALITY_MISMATCH"
+
+
+class DVInvalidError(DataError):
+    code = "DV_INVALID"
+
+
+class PredicateError(TidegateError):
+    """A predicate that does not parse, or names a column the table lacks."""
+
+    code = "PREDICATE_INVALID"
+
+
+class PathOutsideTableError(TidegateError):
+    """A relative path in the log climbs out of the table."""
+
+    code = "PATH_OUTSIDE_TABLE"
+
+
+# ---------------------------------------------------------------------------- transactions
+
+
+class TransactionError(TidegateError):
+    """A commit that may not be made."""
+
+    code = "TRANSACTION"
+
+
+class TransactionStateError(TransactionError, AssertionError):
+    """The transaction is past the point where this may be done."""
+
+    code = "TRANSACTION_STATE"
+
+
+class AppendOnlyError(TransactionError):
+    code = "APPEND_ONLY"
+    errorClass = "DELTA_CANNOT_MODIFY_APPEND_ONLY"
+
+
+class CommitRefusedError(TransactionError):
+    """The actions do not make a legal commit."""
+
+    code = "COMMIT_REFUSED"
+
+
+class MaxCommitAttemptsError(TransactionError):
+    code = "MAX_COMMIT_ATTEMPTS"
+    errorClass = "DELTA_MAX_COMMIT_RETRIES_EXCEEDED"
+
+
+class DeltaConcurrentModificationException(TidegateError):
+    """Another writer won, and its commit does not fit with this one."""
+
+    code = "CONCURRENT_MODIFICATION"
+
+
+class ConcurrentWriteException(DeltaConcurrentModificationException):
+    code = "CONCURRENT_WRITE"
+    errorClass = "DELTA_CONCURRENT_WRITE"
+
+
+class ProtocolChangedException(DeltaConcurrentModificationException):
+    code = "PROTOCOL_CHANGED"
+    errorClass = "DELTA_PROTOCOL_CHANGED"
+
+
+class MetadataChangedException(DeltaConcurrentModificationException):
+    code = "METADATA_CHANGED"
+    errorClass = "DELTA_METADATA_CHANGED"
+
+
+class ConcurrentAppendException(DeltaConcurrentModificationException):
+    code = "CONCURRENT_APPEND"
+    errorClass = "DELTA_CONCURRENT_APPEND"
+
+
+class ConcurrentDeleteReadException(DeltaConcurrentModificationException):
+    code = "CONCURRENT_DELETE_READ"
+    errorClass = "DELTA_CONCURRENT_DELETE_READ"
+
+
+class ConcurrentDeleteDeleteException(DeltaConcurrentModificationException):
+    code = "CONCURRENT_DELETE_DELETE"
+    errorClass = "DELTA_CONCURRENT_DELETE_DELETE"
+
+
+class ConcurrentTransactionException(DeltaConcurrentModificationException):
+    code = "CONCURRENT_TRANSACTION"
+    errorClass = "DELTA_CONCURRENT_TRANSACTION"

@@ -1,0 +1,1 @@
+"""The transaction log: names, segments, replay, snapshots, checkpoints, checksums, retention."""

@@ -1,0 +1,472 @@
+"""Writing checkpoints: classic, and V2 with sidecars, streamed batch by batch from a snapshot.
+
+File rows never meet as one table: each batch is read, reconciled, given its parsed statistics on a
+worker thread and handed to the parquet writer. Nothing is published before the number of rows in
+the finished files equals what was streamed and what the version's checksum says.
+Specification: "Checkpoints", "Checkpoint Schema", "V2 Spec", "Last Checkpoint File".
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidegate import properties
+from tidegate.errors import CheckpointCorruptError, NameTakenError
+from tidegate.files import partitions, stats
+from tidegate.log import checksum as checksums
+from tidegate.log import names
+from tidegate.log.actions import (
+    ADD_SCHEMA,
+    DV_TYPE,
+    STRING_MAP,
+    Add,
+    CheckpointMetadata,
+    Sidecar,
+    encode_lines,
+    from_batch,
+    to_wire,
+)
+from tidegate.log.checkpoint import hint as hints
+from tidegate.log.checkpoint.hint import Hint
+from tidegate.log.checkpoint.read import conform
+from tidegate.log.checksum import Checksum
+from tidegate.log.segment import Checkpoint, LogFile
+from tidegate.log.snapshot import Snapshot
+from tidegate.schema.arrow import to_arrow_type
+from tidegate.schema.mapping import mapping_mode, physical_name
+from tidegate.storage.store import FileInfo
+
+_log = logging.getLogger(__name__)
+
+GROUP_ROWS = 131_072
+SIDECAR_ACTIONS = 50_000
+_FEW_ROWS = 4_096
+
+_TXN = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
+_METADATA = pa.struct(
+    [
+        ("id", pa.string()),
+        ("name", pa.string()),
+        ("description", pa.string()),
+        ("format", pa.struct([("provider", pa.string()), ("options", STRING_MAP)])),
+        ("schemaString", pa.string()),
+        ("partitionColumns", pa.list_(pa.string())),
+        ("configuration", STRING_MAP),
+        ("createdTime", pa.int64()),
+    ]
+)
+_PROTOCOL = pa.struct(
+    [
+        ("minReaderVersion", pa.int32()),
+        ("minWriterVersion", pa.int32()),
+        ("readerFeatures", pa.list_(pa.string())),
+        ("writerFeatures", pa.list_(pa.string())),
+    ]
+)
+_DOMAIN = pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())])
+_REMOVE = pa.struct(
+    [
+        ("path", pa.string()),
+        ("deletionTimestamp", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("extendedFileMetadata", pa.bool_()),
+        ("partitionValues", STRING_MAP),
+        ("size", pa.int64()),
+        ("deletionVector", DV_TYPE),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+    ]
+)
+_CHECKPOINT_METADATA = pa.struct([("version", pa.int64()), ("tags", STRING_MAP)])
+_SIDECAR = pa.struct(
+    [
+        ("path", pa.string()),
+        ("sizeInBytes", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("tags", STRING_MAP),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class AddLayout:
+    """The ``add`` column of a checkpoint, as the table's properties want it."""
+
+    type: pa.StructType
+    json_stats: bool
+    parsed_stats: pa.StructType | None
+    partition_types: tuple[tuple[str, Any], ...] | None
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> AddLayout:
+        metadata = snapshot.metadata
+        configuration = metadata.configuration
+        as_json = bool(properties.get(configuration, properties.CHECKPOINT_STATS_AS_JSON))
+        as_struct = bool(properties.get(configuration, properties.CHECKPOINT_STATS_AS_STRUCT))
+        mode = mapping_mode(metadata)
+        parsed = stats.stats_type(metadata) if as_struct else None
+        typed = None
+        if as_struct and metadata.partition_columns:
+            typed = tuple((physical_name(f, mode), f.type) for f in metadata.partition_schema.fields)
+        fields: list[pa.Field] = []
+        for field in ADD_SCHEMA:
+            if field.name == "stats" and not as_json:
+                continue
+            fields.append(field)
+            if field.name == "partitionValues" and typed is not None:
+                inner = pa.struct([(n, to_arrow_type(t)) for n, t in typed])
+                fields.append(pa.field("partitionValues_parsed", inner))
+            if field.name == "stats" and parsed is not None:
+                fields.append(pa.field("stats_parsed", parsed))
+        if not as_json and parsed is not None:
+            fields.append(pa.field("stats_parsed", parsed))
+        return cls(pa.struct(fields), as_json, parsed, typed)
+
+    def shape(self, batch: pa.RecordBatch) -> pa.StructArray:
+        """A batch of live adds as this column. Runs on the threads that read."""
+        arrays = []
+        for field in self.type:
+            if field.name == "dataChange":
+                # A checkpoint states what is there; that it once was a change is history.
+                arrays.append(pa.repeat(pa.scalar(False), batch.num_rows))
+            elif field.name == "stats_parsed":
+                arrays.append(self._parsed(batch))
+            elif field.name == "partitionValues_parsed":
+                arrays.append(self._partitions(batch, field.type))
+            else:
+                arrays.append(batch.column(field.name))
+        return pa.StructArray.from_arrays(arrays, fields=list(self.type))
+
+    def _parsed(self, batch: pa.RecordBatch) -> pa.Array:
+        assert self.parsed_stats is not None
+        at = batch.schema.get_field_index("stats_parsed")
+        if at >= 0:
+            column = batch.column(at)
+            if column.type == self.parsed_stats and (
+                column.null_count == 0 or column.null_count == batch.column("stats").null_count
+            ):
+                return column
+        return stats.parse(batch.column("stats"), self.parsed_stats)
+
+    def _partitions(self, batch: pa.RecordBatch, kind: pa.StructType) -> pa.Array:
+        assert self.partition_types is not None
+        values = batch.column("partitionValues")
+        columns = [partitions.typed(values, name, t) for name, t in self.partition_types]
+        return pa.StructArray.from_arrays(columns, fields=list(kind))
+
+
+class _Rows:
+    """Batches of one action as rows of the whole checkpoint schema, the other columns null."""
+
+    def __init__(self, columns: dict[str, pa.DataType]) -> None:
+        self.schema = pa.schema(list(columns.items()))
+        self._nulls: dict[str, pa.Array] = {}
+
+    def of(self, action: str, values: pa.Array) -> pa.RecordBatch:
+        n = len(values)
+        return pa.RecordBatch.from_arrays(
+            [values if f.name == action else self._null(f, n) for f in self.schema], schema=self.schema
+        )
+
+    def _null(self, field: pa.Field, n: int) -> pa.Array:
+        known = self._nulls.get(field.name)
+        if known is None or len(known) < n:
+            known = self._nulls[field.name] = pa.nulls(n, field.type)
+        return known.slice(0, n)
+
+
+class _ParquetBytes:
+    """A parquet file being written into memory, in row groups of one size, counting its rows."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._sink = pa.BufferOutputStream()
+        self._schema = schema
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            schema,
+            compression="snappy",
+            use_dictionary=False,
+            write_page_checksum=True,
+        )
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows_waiting = 0
+        self.rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows:
+            self._waiting.append(batch)
+            self._rows_waiting += batch.num_rows
+            self.rows += batch.num_rows
+            if self._rows_waiting >= GROUP_ROWS:
+                self.end_group()
+
+    def end_group(self) -> None:
+        """Close the row group: what is written next stands in another one."""
+        if self._waiting:
+            table = pa.Table.from_batches(self._waiting, self._schema)
+            self._writer.write_table(table, row_group_size=self._rows_waiting)
+            self._waiting, self._rows_waiting = [], 0
+
+    def finish(self) -> pa.Buffer:
+        self.end_group()
+        self._writer.close()
+        data = self._sink.getvalue()
+        found = pq.ParquetFile(pa.BufferReader(data)).metadata.num_rows
+        if found != self.rows:
+            raise CheckpointCorruptError(
+                f"The checkpoint just written holds {found} rows instead of {self.rows}; it is not published."
+            )
+        return data
+
+
+@dataclass(frozen=True)
+class Written:
+    """A checkpoint that is in place: its hint, and the checksum that its rows imply."""
+
+    hint: Hint
+    checksum: Checksum
+    checkpoint: Checkpoint
+
+
+def write_checkpoint(snapshot: Snapshot, *, policy: str | None = None) -> Written:
+    """Checkpoint ``snapshot`` in the form its table property (or ``policy``) names; then the hint."""
+    snapshot.log.registry.check_read(snapshot.protocol, table=snapshot.url, version=snapshot.version)
+    snapshot.log.registry.check_write(snapshot.protocol, table=snapshot.url, version=snapshot.version)
+    policy = policy or str(
+        properties.get(snapshot.metadata.configuration, properties.CHECKPOINT_POLICY)
+    )
+    write = _write_v2 if policy == "v2" else _write_classic
+    written = snapshot._replay(lambda: write(snapshot))
+    publish_hint(snapshot, written.hint)
+    snapshot.stand_on(written.checkpoint)
+    _log.debug("%s: checkpoint of version %d written", snapshot.url, snapshot.version)
+    return written
+
+
+def publish_hint(snapshot: Snapshot, hint: Hint) -> None:
+    """Point ``_last_checkpoint`` at a checkpoint, unless it points further already."""
+    log = snapshot.log
+    known = hints.read(log.store, log.log_dir)
+    if known is None or known.version <= hint.version:
+        log.store.put(log.path(names.LAST_CHECKPOINT), hints.encode(hint))
+
+
+class _Stream:
+    """The live adds of a snapshot, shaped for the checkpoint, and what was counted on the way."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.layout = AddLayout.of(snapshot)
+        crc = snapshot.checksum
+        known = checksums.counts_of(crc) if crc is not None else None
+        self.boundaries = known[1] if known is not None else checksums.BOUNDARIES
+        self.counts = checksums.count([], self.boundaries)
+        self.few: list[Add] | None = []
+
+    def __iter__(self) -> Iterator[pa.StructArray]:
+        for batch, shaped in self.snapshot.add_batches(self.layout.parsed_stats is not None, self._work):
+            self.counts = self.counts.plus(batch)
+            if self.few is not None:
+                if self.counts.files <= checksums.MAX_FILES:
+                    columns = shaped.flatten()
+                    flat = pa.RecordBatch.from_arrays(columns, [f.name for f in shaped.type])
+                    self.few += from_batch(flat, Add)
+                else:
+                    self.few = None
+            yield shaped
+
+    def _work(self, batch: pa.RecordBatch) -> tuple[checksums.Counts, pa.StructArray]:
+        return checksums.count([batch], self.boundaries), self.layout.shape(batch)
+
+    def checksum(self) -> Checksum:
+        """The checksum of what was streamed, after it was checked against the version's own."""
+        crc = self.snapshot.checksum
+        if crc is not None and (crc.num_files, crc.table_size_bytes) != (
+            self.counts.files,
+            self.counts.size,
+        ):
+            raise CheckpointCorruptError(
+                f"Replay finds {self.counts.files} files of {self.counts.size} bytes, the checksum of the "
+                f"version says {crc.num_files} of {crc.table_size_bytes}; the checkpoint is not published.",
+                table=self.snapshot.url,
+                version=self.snapshot.version,
+                hint="Run `tidegate verify` to see which of them is wrong.",
+            )
+        if crc is not None:
+            return crc
+        return checksums.of_state(
+            self.counts,
+            self.snapshot.small,
+            boundaries=self.boundaries,
+            txn_id=self.snapshot.commit_info.get("txnId"),
+            in_commit_timestamp=self.snapshot.in_commit_timestamp,
+            all_files=self.few if self.layout.json_stats else None,
+        )
+
+
+def _small_rows(snapshot: Snapshot, rows: _Rows) -> Iterator[pa.RecordBatch]:
+    """Protocol, metadata, transactions and domains, the protocol first."""
+    protocol, metadata = snapshot.protocol.to_wire(), msgspec.to_builtins(snapshot.metadata)
+    yield rows.of("protocol", pa.array([protocol], _PROTOCOL))
+    metadata["configuration"] = list(metadata["configuration"].items())
+    metadata["format"] = {**metadata["format"], "options": list(metadata["format"]["options"].items())}
+    yield rows.of("metaData", pa.array([metadata], _METADATA))
+    txns = [msgspec.to_builtins(t) for t in snapshot.transactions.values()]
+    yield rows.of("txn", pa.array(txns, _TXN))
+    domains = [msgspec.to_builtins(d) for d in snapshot.domains.values()]
+    yield rows.of("domainMetadata", pa.array(domains, _DOMAIN))
+
+
+def _tombstones(snapshot: Snapshot) -> Iterator[pa.StructArray]:
+    """Unexpired removes, without the statistics and tags that checkpoints leave out."""
+    schema = pa.schema(list(_REMOVE))
+    for batch in snapshot.tombstones().to_batches():
+        flat = conform(batch, schema)
+        at = schema.get_field_index("dataChange")
+        flat = flat.set_column(at, schema.field(at), pa.repeat(pa.scalar(False), batch.num_rows))
+        yield pa.StructArray.from_arrays(flat.columns, fields=list(_REMOVE))
+
+
+def _write_classic(snapshot: Snapshot) -> Written:
+    stream = _Stream(snapshot)
+    rows = _Rows(
+        {
+            "txn": _TXN,
+            "add": stream.layout.type,
+            "remove": _REMOVE,
+            "metaData": _METADATA,
+            "protocol": _PROTOCOL,
+            "domainMetadata": _DOMAIN,
+        }
+    )
+    file = _ParquetBytes(rows.schema)
+    for removes in _tombstones(snapshot):
+        file.write(rows.of("remove", removes))
+    for adds in stream:
+        file.write(rows.of("add", adds))
+    if file.rows > _FEW_ROWS:
+        # On their own, the few other actions are found without scanning the files' rows.
+        file.end_group()
+    for batch in _small_rows(snapshot, rows):
+        file.write(batch)
+    checksum = stream.checksum()
+    data = file.finish()
+    name = names.classic(snapshot.version)
+    snapshot.log.store.put(snapshot.log.path(name), data)
+    hint = Hint(
+        version=snapshot.version,
+        size=file.rows,
+        size_in_bytes=data.size,
+        num_of_add_files=stream.counts.files,
+    )
+    return Written(hint, checksum, _placed(snapshot, name, data.size))
+
+
+def _placed(snapshot: Snapshot, name: str, size: int) -> Checkpoint:
+    parsed = names.parse(name)
+    assert parsed is not None
+    info = FileInfo(snapshot.log.path(name), size, snapshot.log.clock())
+    return Checkpoint(snapshot.version, parsed.kind, (LogFile(parsed, info),))
+
+
+def _write_v2(snapshot: Snapshot, top_level: str = "json") -> Written:
+    """Sidecars first, each whole before it is named; the top level last, which publishes them."""
+    stream = _Stream(snapshot)
+    rows = _Rows({"add": stream.layout.type, "remove": _REMOVE})
+    log = snapshot.log
+    sidecars: list[Sidecar] = []
+    pending: _ParquetBytes | None = None
+    actions = size = 0
+
+    def close() -> None:
+        nonlocal pending, actions, size
+        if pending is None:
+            return
+        data = pending.finish()
+        name = f"{uuid.uuid4()}.parquet"
+        log.store.put_if_absent(log.path(f"{names.SIDECAR_DIR}/{name}"), data)
+        sidecars.append(Sidecar(path=name, size_in_bytes=data.size, modification_time=log.clock()))
+        actions, size, pending = actions + pending.rows, size + data.size, None
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for removes in _tombstones(snapshot):
+            yield rows.of("remove", removes)
+        for adds in stream:
+            yield rows.of("add", adds)
+
+    for batch in batches():
+        at = 0
+        while at < batch.num_rows:
+            pending = pending or _ParquetBytes(rows.schema)
+            piece = batch.slice(at, SIDECAR_ACTIONS - pending.rows)
+            pending.write(piece)
+            at += piece.num_rows
+            if pending.rows >= SIDECAR_ACTIONS:
+                close()
+    close()
+    checksum = stream.checksum()
+    tags = {
+        "sidecarNumActions": str(actions),
+        "sidecarSizeInBytes": str(size),
+        "numOfAddFiles": str(stream.counts.files),
+    }
+    top = [
+        CheckpointMetadata(version=snapshot.version, tags=tags),
+        snapshot.protocol,
+        snapshot.metadata,
+        *snapshot.transactions.values(),
+        *snapshot.domains.values(),
+        *sidecars,
+    ]
+    name = names.v2(snapshot.version, str(uuid.uuid4()), top_level)
+    data: bytes | pa.Buffer
+    data = encode_lines(to_wire(a) for a in top) if top_level == "json" else _v2_parquet(snapshot, sidecars, tags)
+    log.store.put_if_absent(log.path(name), data)
+    length = len(data) if isinstance(data, bytes) else data.size
+    hint = Hint(
+        version=snapshot.version,
+        size=actions + len(top),
+        size_in_bytes=size + length,
+        num_of_add_files=stream.counts.files,
+        v2_checkpoint={"path": name, "sizeInBytes": length, "modificationTime": log.clock()},
+    )
+    return Written(hint, checksum, _placed(snapshot, name, length))
+
+
+def _v2_parquet(snapshot: Snapshot, sidecars: list[Sidecar], tags: dict[str, str]) -> pa.Buffer:
+    rows = _Rows(
+        {
+            "checkpointMetadata": _CHECKPOINT_METADATA,
+            "txn": _TXN,
+            "metaData": _METADATA,
+            "protocol": _PROTOCOL,
+            "domainMetadata": _DOMAIN,
+            "sidecar": _SIDECAR,
+        }
+    )
+    file = _ParquetBytes(rows.schema)
+    first = {"version": snapshot.version, "tags": list(tags.items())}
+    file.write(rows.of("checkpointMetadata", pa.array([first], _CHECKPOINT_METADATA)))
+    for batch in _small_rows(snapshot, rows):
+        file.write(batch)
+    named = [msgspec.to_builtins(s) for s in sidecars]
+    file.write(rows.of("sidecar", pa.array(named, _SIDECAR)))
+    return file.finish()
+
+
+def write_checksum(snapshot: Snapshot, checksum: Checksum) -> None:
+    """Put ``N.crc`` in place; one that is there already stays."""
+    log = snapshot.log
+    try:
+        log.store.put_if_absent(log.path(names.checksum(snapshot.version)), checksums.encode(checksum))
+    except NameTakenError:
+        _log.debug("%s: version %d has its checksum already", log.url, snapshot.version)
+

@@ -1,0 +1,190 @@
+"""Commits in time: the history of a table, and which version was the latest at a given moment.
+
+With in-commit timestamps a commit's time is the one it carries, from the version on that enabled
+them. Without, it is the modification time of its file, made strictly increasing, so that a clock
+that once went back does not hide a version.
+Specification: "In-Commit Timestamps", "Writer Requirements for In-Commit Timestamps".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from tidegate import properties
+from tidegate.errors import (
+    FileMissingError,
+    InvalidCommitError,
+    LogTruncatedError,
+    TimestampOutOfRangeError,
+)
+from tidegate.log import segment as segments
+from tidegate.log.actions import CommitActions
+from tidegate.log.segment import Listing, LogFile
+from tidegate.log.snapshot import Snapshot, load
+from tidegate.log.table_log import TableLog
+
+_FIELDS = (
+    "userId",
+    "userName",
+    "operation",
+    "operationParameters",
+    "job",
+    "notebook",
+    "clusterId",
+    "readVersion",
+    "isolationLevel",
+    "isBlindAppend",
+    "operationMetrics",
+    "userMetadata",
+    "engineInfo",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InCommitEra:
+    """From which version on commits carry their own time, and that version's time."""
+
+    version: int
+    timestamp: int
+
+
+def in_commit_era(snapshot: Snapshot) -> InCommitEra | None:
+    """When the table began to keep in-commit timestamps; None if it does not now."""
+    configuration = snapshot.metadata.configuration
+    if not properties.get(configuration, properties.ENABLE_IN_COMMIT_TIMESTAMPS):
+        return None
+    version = properties.get(configuration, properties.IN_COMMIT_TIMESTAMP_VERSION)
+    timestamp = properties.get(configuration, properties.IN_COMMIT_TIMESTAMP_TIMESTAMP)
+    return InCommitEra(version or 0, timestamp or 0)
+
+
+def modification_times(commits: list[LogFile]) -> dict[int, int]:
+    """Commit times by file, ascending versions in, each at least a millisecond after the last."""
+    out: dict[int, int] = {}
+    last: int | None = None
+    for found in commits:
+        last = found.info.modified if last is None else max(found.info.modified, last + 1)
+        out[found.name.version] = last
+    return out
+
+
+def _sorted_commits(listing: Listing, low: int, high: int) -> list[LogFile]:
+    return [listing.commits[v] for v in sorted(listing.commits) if low <= v <= high]
+
+
+def _read(log: TableLog, found: LogFile) -> CommitActions:
+    return log.dialect.decode(log.store.get(found.info.name), found.name.text)
+
+
+def in_commit_timestamp(log: TableLog, found: LogFile) -> int:
+    """The time that the commit ``found`` carries."""
+    value = _read(log, found).commit_info.get("inCommitTimestamp")
+    if not isinstance(value, int):
+        raise InvalidCommitError(
+            "The table keeps in-commit timestamps, but this commit carries none.",
+            table=log.url,
+            version=found.name.version,
+            file=found.name.text,
+        )
+    return value
+
+
+def history(log: TableLog, version: int, limit: int | None = None) -> list[dict[str, Any]]:
+    """One entry per commit up to ``version`` that is still in the log, newest first."""
+    listing = segments.list_log(log.store, log.log_dir, 0, version)
+    commits = _sorted_commits(listing, 0, version)
+    times = modification_times(commits)
+    out = []
+    for found in reversed(commits if limit is None else commits[max(0, len(commits) - limit) :]):
+        try:
+            info = _read(log, found).commit_info
+        except FileMissingError:
+            continue
+        own = info.get("inCommitTimestamp")
+        moment = own if isinstance(own, int) else times[found.name.version]
+        entry: dict[str, Any] = {
+            "version": found.name.version,
+            "timestamp": datetime.fromtimestamp(moment / 1000, timezone.utc),
+        }
+        entry.update((name, info.get(name)) for name in _FIELDS)
+        out.append(entry)
+    return out
+
+
+def version_at(log: TableLog, moment: int, *, latest: Snapshot | None = None) -> int:
+    """The version that was the latest at ``moment`` (milliseconds).
+
+    ``TimestampOutOfRangeError`` before the first version that can be read and after the last.
+    """
+    latest = latest or load(log)
+    listing = segments.list_log(log.store, log.log_dir, 0, latest.version)
+    first = segments.earliest(listing)
+    if first is None:
+        raise LogTruncatedError("No version of this table can be read.", table=log.url)
+    commits = _sorted_commits(listing, 0, latest.version)
+    readable = [c for c in commits if c.name.version >= first]
+    if not readable:
+        raise TimestampOutOfRangeError(
+            "The log holds a checkpoint but no commits, so no version has a time.", table=log.url
+        )
+    era = in_commit_era(latest)
+    if era is not None and moment >= era.timestamp:
+        own = [c for c in readable if c.name.version >= era.version]
+        if own:
+            return _search_in_commit(log, own, moment)
+    if era is not None:
+        readable = [c for c in readable if c.name.version < era.version]
+        if not readable:
+            own = [c for c in commits if c.name.version >= max(first, era.version)]
+            raise _too_early(log, moment, in_commit_timestamp(log, own[0]), own[0].name.version)
+    times = modification_times([c for c in commits if c.name.version <= readable[-1].name.version])
+    earliest = times[readable[0].name.version]
+    if moment < earliest:
+        raise _too_early(log, moment, earliest, readable[0].name.version)
+    last = readable[-1].name.version
+    if moment > times[last] and era is None:
+        raise _too_late(log, moment, times[last], last)
+    return max(c.name.version for c in readable if times[c.name.version] <= moment)
+
+
+def _search_in_commit(log: TableLog, commits: list[LogFile], moment: int) -> int:
+    """Bisect over commits that carry their own, strictly increasing, time."""
+    first = in_commit_timestamp(log, commits[0])
+    if moment < first:
+        raise _too_early(log, moment, first, commits[0].name.version)
+    last = in_commit_timestamp(log, commits[-1])
+    if moment > last:
+        raise _too_late(log, moment, last, commits[-1].name.version)
+    low, high = 0, len(commits) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if in_commit_timestamp(log, commits[middle]) <= moment:
+            low = middle
+        else:
+            high = middle - 1
+    return commits[low].name.version
+
+
+def _text(moment: int) -> str:
+    return datetime.fromtimestamp(moment / 1000, timezone.utc).isoformat(timespec="milliseconds")
+
+
+def _too_early(log: TableLog, moment: int, first: int, version: int) -> TimestampOutOfRangeError:
+    return TimestampOutOfRangeError(
+        f"{_text(moment)} is before the earliest version that can be read: version {version} of "
+        f"{_text(first)}.",
+        table=log.url,
+        hint=f"Use a timestamp from {_text(first)} on.",
+        errorClass="DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION",
+    )
+
+
+def _too_late(log: TableLog, moment: int, last: int, version: int) -> TimestampOutOfRangeError:
+    return TimestampOutOfRangeError(
+        f"{_text(moment)} is after the latest version: version {version} of {_text(last)}.",
+        table=log.url,
+        hint=f"Use a timestamp up to {_text(last)}, or no timestamp for the latest version.",
+        errorClass="DELTA_TIMESTAMP_GREATER_THAN_COMMIT",
+    )

@@ -1,0 +1,152 @@
+"""A plan to read live files: which columns, which predicate, and the work done on each batch.
+
+The plan knows what must be read beside what was asked for (keys to reconcile by, partition values
+and statistics to prune by) and takes statistics from ``stats_parsed`` where a checkpoint has them,
+from their JSON text otherwise. It holds no state, so batches go through it on any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidegate.errors import PredicateError
+from tidegate.files import predicate as predicates
+from tidegate.files import stats as statistics
+from tidegate.files.predicate import Predicate
+from tidegate.files.skipping import keep_mask
+from tidegate.log.actions import ADD_SCHEMA
+from tidegate.log.checkpoint.read import CheckpointReader, conform
+from tidegate.log.replay import hide, keep_rows
+from tidegate.metadata import Metadata
+from tidegate.schema.mapping import logical_to_physical, mapping_mode
+
+_KEY = ("path", "deletionVector")
+_PRUNE = ("partitionValues", "stats")
+
+
+@dataclass(frozen=True)
+class FileScan:
+    """What to read of the live files of one snapshot."""
+
+    metadata: Metadata
+    columns: tuple[str, ...]
+    predicate: Predicate | None
+
+    @classmethod
+    def plan(
+        cls, metadata: Metadata, predicate: str | Predicate | None, columns: Sequence[str] | None
+    ) -> FileScan:
+        """Check what was asked for before anything is read."""
+        names = tuple(ADD_SCHEMA.names) if columns is None else tuple(columns)
+        unknown = [c for c in names if c not in ADD_SCHEMA.names]
+        if unknown or not names:
+            raise PredicateError(
+                f"There is no column {', '.join(unknown)} in the file list."
+                if unknown
+                else "No column is asked for.",
+                hint=f"The columns are: {', '.join(ADD_SCHEMA.names)}.",
+            )
+        if isinstance(predicate, str):
+            predicate = predicates.parse(predicate)
+        if predicate is not None:
+            predicate = predicate.resolve(metadata.schema)
+        return cls(metadata, names, predicate)
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        return pa.schema([ADD_SCHEMA.field(c) for c in self.columns])
+
+    def covered_by(self, names: Iterable[str]) -> bool:
+        """Whether a table with the columns ``names`` answers this scan."""
+        have = set(names)
+        need = {*self.columns, *_KEY}
+        if self.predicate is not None:
+            need |= {*_PRUNE}
+        return need <= have
+
+    def apply(self, table: pa.Table) -> pa.Table:
+        """This scan over files that are in memory already."""
+        out = [b for batch in table.to_batches() for b in self._pruned(batch)]
+        return pa.Table.from_batches([b.select(list(self.columns)) for b in out], self.output_schema)
+
+    def tail(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """Live adds of the commits after the checkpoint."""
+        return [b.select(list(self.columns)) for b in self._pruned(batch)]
+
+    def _pruned(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        if self.predicate is None:
+            return [batch]
+        mask = keep_mask(
+            batch,
+            self.predicate,
+            self.metadata.schema,
+            self.metadata.partition_columns,
+            mapping_mode(self.metadata),
+        )
+        return keep_rows(batch, mask)
+
+    # ------------------------------------------------------------------ checkpoints
+
+    def checkpoint_columns(self, reader: CheckpointReader) -> list[str]:
+        """The fields of ``add`` to read from a checkpoint, statistics in their cheapest form."""
+        need = list(dict.fromkeys([*self.columns, *_KEY]))
+        if "stats" in need and self._renders_stats(reader):
+            need += ["stats_parsed"]
+        if self.predicate is not None:
+            need += [c for c in ("partitionValues",) if c not in need]
+            if reader.has_field("add.stats_parsed"):
+                need += [c for c in self._parsed_columns() if "stats_parsed" not in need]
+            elif "stats" not in need:
+                need.append("stats")
+        return need
+
+    def _renders_stats(self, reader: CheckpointReader) -> bool:
+        """Whether the JSON text must be made from ``stats_parsed``, as the checkpoint has no other."""
+        return not reader.has_field("add.stats") and reader.has_field("add.stats_parsed")
+
+    def _parsed_columns(self) -> list[str]:
+        assert self.predicate is not None
+        mode = mapping_mode(self.metadata)
+        partitions = {c.lower() for c in self.metadata.partition_columns}
+        out = ["stats_parsed.numRecords", "stats_parsed.tightBounds"]
+        for column in self.predicate.columns:
+            if len(column) == 1 and column[0].lower() in partitions:
+                continue
+            physical = ".".join(logical_to_physical(self.metadata.schema, column, mode) or column)
+            out += [f"stats_parsed.{kind}.{physical}" for kind in ("minValues", "maxValues", "nullCount")]
+        return out
+
+    def processor(
+        self, reader: CheckpointReader, hidden: pa.Array | None, *, keep_parsed: bool = False
+    ) -> Callable[[pa.RecordBatch], list[pa.RecordBatch]]:
+        """What to do with a batch of the checkpoint: reconcile, prune, render, project."""
+        render = "stats" in self.columns and self._renders_stats(reader)
+        prune = self.predicate is not None
+        schema = ADD_SCHEMA if prune else pa.schema(
+            [ADD_SCHEMA.field(c) for c in dict.fromkeys([*self.columns, *_KEY])]
+        )
+
+        def process(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+            parsed_at = batch.schema.get_field_index("stats_parsed")
+            parsed = batch.column(parsed_at) if parsed_at >= 0 else None
+            flat = conform(batch, schema)
+            if parsed is not None:
+                flat = flat.append_column("stats_parsed", parsed)
+            out = []
+            for live in hide(flat, hidden):
+                for kept in self._pruned(live):
+                    out.append(self._project(kept, render, keep_parsed))
+            return out
+
+        return process
+
+    def _project(self, batch: pa.RecordBatch, render: bool, keep_parsed: bool) -> pa.RecordBatch:
+        has_parsed = "stats_parsed" in batch.schema.names
+        if render and has_parsed:
+            text = statistics.encode(batch.column("stats_parsed"))
+            batch = batch.set_column(batch.schema.get_field_index("stats"), "stats", text)
+        extra = ["stats_parsed"] if keep_parsed and has_parsed else []
+        return batch.select([*self.columns, *extra])

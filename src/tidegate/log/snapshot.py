@@ -1,0 +1,623 @@
+"""A table at one version: protocol, metadata, live files, application transactions, domains.
+
+Snapshots are lazy and columnar. Protocol, metadata and counts come from the version's checksum or
+the tail of the log; file rows are read only when asked for, only in the columns asked for, and
+``update`` reads only what is new. A checkpoint that cannot be read falls back to an older one as
+long as the commits are there. Seen from outside a snapshot never changes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from tidegate import properties
+from tidegate.errors import (
+    CheckpointCorruptError,
+    CheckpointIncompleteError,
+    CommitCorruptError,
+    FileMissingError,
+    LogError,
+    NoMetadataError,
+    NoProtocolError,
+    SidecarMissingError,
+    TidegateError,
+    VersionNotFoundError,
+)
+from tidegate.files.predicate import Predicate
+from tidegate.log import checksum as checksums
+from tidegate.log import names
+from tidegate.log import segment as segments
+from tidegate.log.actions import ADD_SCHEMA, REMOVE_SCHEMA, CommitActions, DomainMetadata, Txn
+from tidegate.log.checkpoint import hint as hints
+from tidegate.log.checkpoint.read import CheckpointReader, conform
+from tidegate.log.checksum import Checksum
+from tidegate.log.names import Kind
+from tidegate.log.replay import (
+    FileTail,
+    SmallState,
+    check_commit,
+    hide,
+    reconcile_files,
+    reconcile_small,
+    small_state,
+)
+from tidegate.log.scan import FileScan
+from tidegate.log.segment import Checkpoint, LogFile, Segment
+from tidegate.log.table_log import TableLog
+from tidegate.metadata import Metadata
+from tidegate.protocol.negotiate import assert_features_match
+from tidegate.protocol.protocol import Protocol
+from tidegate.schema.types import StructType
+from tidegate.storage.store import FileInfo
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+# An updated snapshot with more commits than this looks for a newer checkpoint to stand on.
+_LONG_TAIL = 64
+
+_CHECKPOINT_FAILURES = (
+    CheckpointCorruptError,
+    CheckpointIncompleteError,
+    SidecarMissingError,
+    FileMissingError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFiles:
+    """Live files of ``version`` as they were last read, in some columns."""
+
+    version: int
+    table: pa.Table
+
+
+class Snapshot:
+    """The table at ``version``. Made by ``load``; see the module's docstring."""
+
+    def __init__(
+        self,
+        log: TableLog,
+        segment: Segment,
+        *,
+        decoded: Mapping[str, CommitActions] | None = None,
+        loaded: LoadedFiles | None = None,
+        small: SmallState | None = None,
+        checksum: Checksum | None = None,
+    ) -> None:
+        self.log = log
+        self.version = segment.version
+        self._segment = segment
+        self._last = segment.commits[-1] if segment.commits else None
+        self._unusable: frozenset[str] = frozenset()
+        self._decoded: dict[str, CommitActions] = dict(decoded or {})
+        self._loaded = loaded
+        self._known_small = small
+        self._known_checksum = checksum
+        self._readers: dict[str, CheckpointReader] = {}
+
+    def __repr__(self) -> str:
+        return f"Snapshot({self.log.url!r}, version={self.version})"
+
+    # ------------------------------------------------------------------ small state
+
+    @property
+    def segment(self) -> Segment:
+        """The log files this snapshot is made of."""
+        return self._segment
+
+    @property
+    def url(self) -> str:
+        return self.log.url
+
+    @cached_property
+    def checksum(self) -> Checksum | None:
+        """What ``N.crc`` says of this version; None where it is missing or cannot be believed."""
+        if self._known_checksum is not None:
+            return self._known_checksum
+        if self._segment.checksum is None:
+            return None
+        try:
+            found = checksums.decode(self.log.store.get(self._segment.checksum.info.name))
+        except FileMissingError:
+            return None
+        if found is None:
+            _log.info("%s: the checksum of version %d is ignored", self.url, self.version)
+        return found
+
+    @cached_property
+    def _head(self) -> tuple[Protocol, Metadata]:
+        crc = self.checksum
+        if crc is not None and crc.protocol is not None and crc.metadata is not None:
+            return crc.protocol, crc.metadata
+        if self._known_small is not None:
+            state = self._known_small
+        else:
+            state = SmallState()
+            for found in self._segment.deltas():
+                state = state.over(small_state(self.actions(found)))
+                if state.protocol is not None and state.metadata is not None:
+                    break
+            else:
+                state = self._small
+        if state.protocol is None:
+            raise NoProtocolError(
+                "No protocol action is found up to this version, so nobody can say who may read it.",
+                table=self.url,
+                version=self.version,
+            )
+        if state.metadata is None:
+            raise NoMetadataError(
+                "No metaData action is found up to this version, so the table has no schema.",
+                table=self.url,
+                version=self.version,
+            )
+        return state.protocol, state.metadata
+
+    @cached_property
+    def _small(self) -> SmallState:
+        if self._known_small is not None:
+            return self._known_small
+        crc = self.checksum
+        if (
+            crc is not None
+            and crc.set_transactions is not None
+            and crc.domain_metadata is not None
+            and crc.protocol is not None
+            and crc.metadata is not None
+        ):
+            return SmallState(
+                crc.protocol,
+                crc.metadata,
+                {t.app_id: t for t in crc.set_transactions},
+                {d.domain: d for d in crc.domain_metadata},
+            )
+        return self._replay(self.replayed_small)
+
+    def replayed_small(self) -> SmallState:
+        """Small state by replay alone, never from a checksum; what ``verify`` compares with."""
+        tail = reconcile_small(self.actions(d) for d in self._segment.deltas())
+        reader = self._reader()
+        return tail if reader is None else tail.over(reader.small)
+
+    @property
+    def small(self) -> SmallState:
+        """Protocol, metadata, application transactions and domains in one value."""
+        protocol, metadata = self._head
+        return SmallState(protocol, metadata, self._small.txns, self._small.domains)
+
+    @property
+    def protocol(self) -> Protocol:
+        return self._head[0]
+
+    @property
+    def metadata(self) -> Metadata:
+        return self._head[1]
+
+    @property
+    def schema(self) -> StructType:
+        return self.metadata.schema
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return MappingProxyType(self.metadata.configuration)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        return self.metadata.partition_columns
+
+    @property
+    def transactions(self) -> Mapping[str, Txn]:
+        """The last ``txn`` of every application, unexpired ones only."""
+        keep = properties.get(self.metadata.configuration, properties.SET_TRANSACTION_RETENTION)
+        if keep is None:
+            return MappingProxyType(self._small.txns)
+        oldest = self.log.clock() - keep
+        return MappingProxyType(
+            {a: t for a, t in self._small.txns.items() if (t.last_updated or oldest + 1) > oldest}
+        )
+
+    @property
+    def domains(self) -> Mapping[str, DomainMetadata]:
+        """The live domains, by name."""
+        return MappingProxyType(self._small.live_domains())
+
+    # ------------------------------------------------------------------ time
+
+    @cached_property
+    def in_commit_timestamp(self) -> int | None:
+        """The commit's own timestamp in milliseconds, None while the table does not keep them."""
+        if not properties.get(self.metadata.configuration, properties.ENABLE_IN_COMMIT_TIMESTAMPS):
+            return None
+        if self.checksum is not None and self.checksum.in_commit_timestamp_opt is not None:
+            return self.checksum.in_commit_timestamp_opt
+        value = self.commit_info.get("inCommitTimestamp")
+        return value if isinstance(value, int) else None
+
+    @property
+    def commit_info(self) -> dict[str, Any]:
+        """The commitInfo of this very version; empty where it has none or its commit is gone."""
+        try:
+            if self._last is not None:
+                return self.actions(self._last).commit_info
+            name = names.commit(self.version)
+            return self.log.dialect.decode(self.log.store.get(self.log.path(name)), name).commit_info
+        except FileMissingError:
+            return {}
+
+    @cached_property
+    def timestamp_ms(self) -> int:
+        """When this version was committed, in milliseconds."""
+        own = self.in_commit_timestamp
+        if own is not None:
+            return own
+        if self._last is not None:
+            return self._last.info.modified
+        try:
+            return self.log.store.head(self.log.commit_path(self.version)).modified
+        except FileMissingError:
+            checkpoint = self._segment.checkpoint
+            assert checkpoint is not None
+            return checkpoint.files[0].info.modified
+
+    @property
+    def timestamp(self) -> datetime:
+        return datetime.fromtimestamp(self.timestamp_ms / 1000, timezone.utc)
+
+    # ------------------------------------------------------------------ files
+
+    def files(
+        self, predicate: str | Predicate | None = None, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """The live files, one row each, as every field of ``add`` or as ``columns`` names them.
+
+        ``predicate`` (SQL text) drops files that cannot hold a matching row; it may keep a file
+        too many, never one too few.
+        """
+        scan = FileScan.plan(self.metadata, predicate, columns)
+        if scan.predicate is not None and scan.covered_by(self._loaded_names()):
+            return scan.apply(self._overlay())
+        if scan.predicate is None and scan.covered_by(self._loaded_names()):
+            return self._overlay().select(scan.columns)
+        table = self._replay(lambda: self._read_files(scan))
+        if scan.predicate is None:
+            self._loaded = LoadedFiles(self.version, table)
+        return table
+
+    def _loaded_names(self) -> Sequence[str]:
+        return self._loaded.table.column_names if self._loaded is not None else ()
+
+    def _overlay(self) -> pa.Table:
+        """The files read last, brought up to this version by the commits since."""
+        loaded = self._loaded
+        assert loaded is not None
+        if loaded.version == self.version:
+            return loaded.table
+        since = [f for f in self._segment.commits if f.name.version > loaded.version]
+        assert len(since) == self.version - loaded.version
+        tail = reconcile_files([self.actions(f) for f in reversed(since)])
+        schema = loaded.table.schema
+        batches = [b.select(schema.names) for b in tail.adds]
+        for batch in loaded.table.to_batches():
+            batches += hide(batch, tail.keys)
+        self._loaded = LoadedFiles(self.version, pa.Table.from_batches(batches, schema))
+        return self._loaded.table
+
+    def _read_files(self, scan: FileScan) -> pa.Table:
+        reader = self._reader()
+        tail = self._tail()
+        out = [b for batch in tail.adds for b in scan.tail(batch)]
+        if reader is not None:
+            out += reader.batches("add", scan.checkpoint_columns(reader), scan.processor(reader, tail.keys))
+        return pa.Table.from_batches(out, scan.output_schema)
+
+    def add_batches(
+        self, parsed: bool, work: Callable[[pa.RecordBatch], T]
+    ) -> Iterator[T]:
+        """Every live add through ``work``, in batches, which threads may run ahead on.
+
+        With ``parsed`` a batch also has ``stats_parsed`` where the checkpoint carries it.
+        """
+        tail = self._tail()
+        for batch in tail.adds:
+            yield work(batch)
+        reader = self._reader()
+        if reader is None:
+            return
+        scan = FileScan(self.metadata, tuple(ADD_SCHEMA.names), None)
+        columns = scan.checkpoint_columns(reader)
+        if parsed and "stats_parsed" not in columns and reader.has_field("add.stats_parsed"):
+            columns.append("stats_parsed")
+        process = scan.processor(reader, tail.keys, keep_parsed=parsed)
+        yield from reader.batches("add", columns, lambda b: [work(p) for p in process(b)])
+
+    def _tail(self) -> FileTail:
+        return reconcile_files([self.actions(d) for d in self._segment.deltas()])
+
+    def tombstones(self, *, expired: bool = False) -> pa.Table:
+        """Removed files whose retention has not passed, or all the log still knows of."""
+        table = self._replay(self._read_tombstones)
+        if expired:
+            return table
+        return drop_expired(table, self.tombstone_horizon())
+
+    def tombstone_horizon(self) -> int:
+        """Tombstones older than this (milliseconds) have expired."""
+        keep = properties.get(self.metadata.configuration, properties.DELETED_FILE_RETENTION)
+        return self.log.clock() - keep
+
+    def _read_tombstones(self) -> pa.Table:
+        tail = self._tail()
+        out = list(tail.removes)
+        reader = self._reader()
+        if reader is not None:
+
+            def process(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+                return hide(conform(batch, REMOVE_SCHEMA), tail.keys)
+
+            out += reader.batches("remove", REMOVE_SCHEMA.names, process)
+        return pa.Table.from_batches(out, REMOVE_SCHEMA)
+
+    @cached_property
+    def _counts(self) -> tuple[int, int]:
+        crc = self.checksum
+        if crc is not None:
+            return crc.num_files, crc.table_size_bytes
+        table = self.files(columns=["path", "size", "deletionVector"])
+        counts = checksums.count(table.to_batches())
+        return counts.files, counts.size
+
+    @property
+    def num_files(self) -> int:
+        return self._counts[0]
+
+    @property
+    def size_in_bytes(self) -> int:
+        return self._counts[1]
+
+    # ------------------------------------------------------------------ history
+
+    def history(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """One entry per commit still in the log, newest first; the keys are DESCRIBE HISTORY's."""
+        from tidegate.log.history import history
+
+        return history(self.log, self.version, limit)
+
+    # ------------------------------------------------------------------ moving on
+
+    def update(self) -> Snapshot:
+        """The latest version; this very snapshot if nothing is new. Reads only what is new."""
+        new = read_commits(self.log, self.version + 1)
+        if not new:
+            if self._last is not None and not self._still_there(self._last.info):
+                return load(self.log)
+            return self
+        out = self.advanced(new)
+        if len(out._segment.commits) > _LONG_TAIL:
+            out._shorten()
+        return out
+
+    def _shorten(self) -> None:
+        """Replace a tail that has grown long by a checkpoint that others have written meanwhile."""
+        hint = hints.read(self.log.store, self.log.log_dir)
+        if hint is None or not self._segment.base_version < hint.version <= self.version:
+            return
+        listing = segments.list_log(self.log.store, self.log.log_dir, hint.version, self.version)
+        try:
+            found = segments.build(listing, self.url, self.version, self._unusable)
+        except LogError:
+            return
+        if found is not None and found.checkpoint is not None:
+            self._stand_on(found)
+
+    def stand_on(self, checkpoint: Checkpoint) -> None:
+        """Take a checkpoint of this very version, just written, as the ground from here on."""
+        self._stand_on(Segment(self.version, checkpoint, (), (), self._segment.checksum))
+
+    def _stand_on(self, segment: Segment) -> None:
+        self._segment = segment
+        keep = {f.name.text for f in segment.commits}
+        if self._loaded is not None and self._loaded.version < segment.base_version:
+            self._loaded = None
+        if self._last is not None:
+            keep.add(self._last.name.text)
+        self._decoded = {k: v for k, v in self._decoded.items() if k in keep}
+
+    def _still_there(self, known: FileInfo) -> bool:
+        """Whether the commit this snapshot ends with is still the one it read.
+
+        A table that was dropped and made anew has the same names with other bytes.
+        """
+        try:
+            now = self.log.store.head(known.name)
+        except FileMissingError:
+            return False
+        return (now.size, now.modified) == (known.size, known.modified)
+
+    def advanced(
+        self, new: Sequence[tuple[LogFile, CommitActions]], *, checksum: Checksum | None = None
+    ) -> Snapshot:
+        """This snapshot carried on by commits that are at hand, in ascending order."""
+        small: SmallState | None = self._known_small or self.__dict__.get("_small")
+        segment = self._segment.with_commits(f for f, _ in new)
+        decoded = self._decoded
+        if self._loaded is not None and small is not None:
+            # What lies below the loaded files is never replayed again from here on.
+            floor = self._loaded.version
+            keep = {f.name.text for f in segment.commits if f.name.version > floor}
+            decoded = {k: v for k, v in decoded.items() if k in keep}
+        decoded = {**decoded, **{f.name.text: a for f, a in new}}
+        if small is not None:
+            small = SmallState(*self._head, small.txns, small.domains)
+            for _, actions in new:
+                small = small_state(actions).over(small)
+        out = Snapshot(
+            self.log, segment, decoded=decoded, loaded=self._loaded, small=small, checksum=checksum
+        )
+        out._last = new[-1][0]
+        out._unusable = self._unusable
+        out._readers = self._readers
+        if small is None and checksum is None and "_head" in self.__dict__:
+            out._inherit_head(self._head, [a for _, a in new])
+        out.check_readable()
+        return out
+
+    def _inherit_head(self, head: tuple[Protocol, Metadata], new: list[CommitActions]) -> None:
+        protocol, metadata = head
+        for actions in new:
+            protocol = actions.protocol or protocol
+            metadata = actions.metadata or metadata
+        self.__dict__["_head"] = (protocol, metadata)
+
+    def check_readable(self) -> None:
+        """Refuse a version that this client may not read, before anything else is done with it."""
+        protocol, metadata = self._head
+        try:
+            protocol.validate()
+            self.log.registry.check_read(protocol, table=self.url, version=self.version)
+            assert_features_match(protocol, metadata, self.log.registry)
+            metadata.validate()
+        except TidegateError as e:
+            raise e.at(table=self.url, version=self.version) from None
+
+    # ------------------------------------------------------------------ reading the log
+
+    def actions(self, found: LogFile) -> CommitActions:
+        """The decoded commit or compaction ``found``, read once."""
+        actions = self._decoded.get(found.name.text)
+        if actions is None:
+            try:
+                actions = self.log.dialect.decode(self.log.store.get(found.info.name), found.name.text)
+                if found.name.kind is Kind.COMMIT:
+                    check_commit(actions, found.name.text)
+            except CommitCorruptError as e:
+                if found.name.kind is not Kind.COMPACTION:
+                    raise e.at(table=self.url, version=found.name.version) from None
+                raise _CompactionUnusable from e
+            except FileMissingError as e:
+                if found.name.kind is Kind.COMPACTION:
+                    raise _CompactionUnusable from e
+                raise VersionNotFoundError(
+                    f"Version {found.name.version} was removed from the log while it was being read.",
+                    table=self.url,
+                    version=found.name.version,
+                    hint="Log retention is at work; open the table again.",
+                ) from e
+            except LogError as e:
+                raise e.at(table=self.url, version=found.name.version) from None
+            self._decoded[found.name.text] = actions
+        return actions
+
+    def _reader(self) -> CheckpointReader | None:
+        checkpoint = self._segment.checkpoint
+        if checkpoint is None:
+            return None
+        reader = self._readers.get(checkpoint.key)
+        if reader is None:
+            reader = CheckpointReader(self.log.store, self.log.log_dir, checkpoint)
+            self._readers[checkpoint.key] = reader
+        return reader
+
+    def _replay(self, work: Callable[[], T]) -> T:
+        """Run ``work``; where a checkpoint or compaction cannot be read, again on a segment without it."""
+        first: TidegateError | None = None
+        while True:
+            try:
+                return work()
+            except _CompactionUnusable:
+                _log.warning("%s: a log compaction cannot be read; its commits are used", self.url)
+                s = self._segment
+                self._segment = Segment(s.version, s.checkpoint, s.commits, (), s.checksum)
+            except _CHECKPOINT_FAILURES as e:
+                first = first or e.at(table=self.url, version=self._segment.base_version)
+                if not self._fall_back():
+                    raise first from None
+                _log.warning("%s: %s; an older checkpoint is used", self.url, e.message)
+
+    def _fall_back(self) -> bool:
+        """Choose an older checkpoint for the same version; False if the commits do not allow it."""
+        bad = self._segment.checkpoint
+        if bad is None:
+            return False
+        self._unusable |= {bad.key}
+        listing = segments.list_log(self.log.store, self.log.log_dir, 0, self.version)
+        try:
+            found = segments.build(listing, self.url, self.version, self._unusable)
+        except LogError:
+            return False
+        if found is None:
+            return False
+        self._segment = found
+        return True
+
+
+class _CompactionUnusable(Exception):
+    """A log compaction could not be read; the commits it stands for are still there."""
+
+
+def read_commits(
+    log: TableLog, start: int, *, limit: int | None = None
+) -> list[tuple[LogFile, CommitActions]]:
+    """The commits from ``start`` on, as far as there are any, read one by one."""
+    out: list[tuple[LogFile, CommitActions]] = []
+    version = start
+    while limit is None or len(out) < limit:
+        name = names.commit(version)
+        try:
+            data = log.store.get(log.path(name))
+            info = log.store.head(log.path(name))
+        except FileMissingError:
+            break
+        parsed = names.parse(name)
+        assert parsed is not None
+        try:
+            actions = log.dialect.decode(data, name)
+            check_commit(actions, name)
+        except LogError as e:
+            raise e.at(table=log.url, version=version) from None
+        out.append((LogFile(parsed, info), actions))
+        version += 1
+    return out
+
+
+def load(log: TableLog, version: int | None = None) -> Snapshot:
+    """The snapshot of ``version``, of the latest one when None; the client's right to read is checked."""
+    hint = hints.read(log.store, log.log_dir)
+    start = 0
+    if hint is not None and (version is None or hint.version <= version):
+        start = hint.version
+    listing = segments.list_log(log.store, log.log_dir, start, version)
+    try:
+        segment = segments.build(listing, log.url, version)
+    except LogError:
+        if not start:
+            raise
+        segment = None
+    if segment is None:
+        listing = segments.list_log(log.store, log.log_dir, 0, version)
+        if version is not None and version not in listing.commits:
+            listing = segments.list_log(log.store, log.log_dir, 0)
+        segment = segments.build(listing, log.url, version)
+        assert segment is not None
+    snapshot = Snapshot(log, segment)
+    snapshot._replay(snapshot.check_readable)
+    return snapshot
+
+
+def drop_expired(table: pa.Table, horizon: int) -> pa.Table:
+    """Tombstones that are younger than ``horizon``; one without a time counts as expired."""
+    import pyarrow.compute as pc
+
+    times = pc.fill_null(table.column("deletionTimestamp"), 0)
+    return table.filter(pc.greater(times, horizon))
+
+
+ADD_COLUMNS: tuple[str, ...] = tuple(ADD_SCHEMA.names)

@@ -1,0 +1,61 @@
+"""One table's log as everything else holds it: where it is, whose dialect, which clock, which client.
+
+A ``TableLog`` is a plain value. Tests hand in a clock that does not tick by itself and a registry
+that knows fewer features, which is how an old client is simulated.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+
+from tidegate.log import names
+from tidegate.log.dialect import DELTA, Dialect
+from tidegate.protocol.feature import Registry
+from tidegate.storage.opening import open_store
+from tidegate.storage.store import Store
+
+Clock = Callable[[], int]
+
+
+def system_clock() -> int:
+    """Milliseconds since 1970, UTC."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True)
+class TableLog:
+    """The log of one table, not yet read."""
+
+    store: Store
+    dialect: Dialect = DELTA
+    clock: Clock = system_clock
+    registry: Registry = field(default=DELTA.registry)
+
+    @classmethod
+    def at(
+        cls,
+        url: str | PathLike[str],
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        clock: Clock = system_clock,
+    ) -> TableLog:
+        """The log of the table at ``url``; nothing is read yet."""
+        return cls(open_store(url, storage_options), clock=clock)
+
+    @property
+    def url(self) -> str:
+        return self.store.url
+
+    @property
+    def log_dir(self) -> str:
+        return self.dialect.log_dir
+
+    def path(self, name: str) -> str:
+        """The store's name of the log file ``name``."""
+        return f"{self.dialect.log_dir}/{name}"
+
+    def commit_path(self, version: int) -> str:
+        return self.path(names.commit(version))

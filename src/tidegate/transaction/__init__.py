@@ -1,0 +1,1 @@
+"""Optimistic concurrency: a transaction records what it read and publishes all of it or nothing."""

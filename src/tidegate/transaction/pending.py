@@ -1,0 +1,254 @@
+"""What a transaction wants to commit, and everything that must hold of it before it may.
+
+``Changes`` is the request: file actions as columns, the few other actions as structs. ``check``
+refuses what no reader could live with, before anything is written; ``Prepared`` is the request
+made concrete for one version: row ids given out, times set, commitInfo first.
+Specification: "Actions", "Row Tracking", "In-Commit Timestamps".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate import properties
+from tidegate.errors import AppendOnlyError, CommitRefusedError, InvalidCommitError
+from tidegate.files import row_ids, stats
+from tidegate.log.actions import (
+    ADD_SCHEMA,
+    CDC_SCHEMA,
+    REMOVE_SCHEMA,
+    Action,
+    Add,
+    Cdc,
+    CommitActions,
+    DomainMetadata,
+    Remove,
+    Txn,
+    batch_to_wire,
+    encode_lines,
+    to_batch,
+    to_wire,
+)
+from tidegate.log.checkpoint.read import conform
+from tidegate.log.replay import check_commit
+from tidegate.metadata import Metadata
+from tidegate.protocol.protocol import Protocol
+from tidegate.schema.mapping import mapping_mode, physical_name
+
+Files = pa.Table | pa.RecordBatch | Sequence[Any] | None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What the user did, for the history: a name and its parameters."""
+
+    name: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The actions of one commit, not yet bound to a version."""
+
+    adds: tuple[pa.RecordBatch, ...] = ()
+    removes: tuple[pa.RecordBatch, ...] = ()
+    cdcs: tuple[pa.RecordBatch, ...] = ()
+    txns: tuple[Txn, ...] = ()
+    domains: tuple[DomainMetadata, ...] = ()
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+
+    @classmethod
+    def of(cls, actions: Iterable[Action] = (), *, adds: Files = None, removes: Files = None) -> Changes:
+        """Sort loose actions and tables of file actions into their columns."""
+        kinds: dict[type, list[Any]] = {}
+        for action in actions:
+            kinds.setdefault(type(action), []).append(action)
+        for kind, name in ((Protocol, "protocol"), (Metadata, "metaData")):
+            if len(kinds.get(kind, ())) > 1:
+                raise InvalidCommitError(f"A commit holds at most one {name} action.")
+        known = {Add, Remove, Cdc, Txn, DomainMetadata, Protocol, Metadata}
+        unknown = sorted(k.__name__ for k in kinds if k not in known)
+        if unknown:
+            raise InvalidCommitError(f"A commit cannot hold {', '.join(unknown)}.")
+        return cls(
+            _batches(kinds.get(Add), ADD_SCHEMA) + _batches(adds, ADD_SCHEMA),
+            _batches(kinds.get(Remove), REMOVE_SCHEMA) + _batches(removes, REMOVE_SCHEMA),
+            _batches(kinds.get(Cdc), CDC_SCHEMA),
+            tuple(kinds.get(Txn, ())),
+            tuple(kinds.get(DomainMetadata, ())),
+            (kinds.get(Protocol) or [None])[0],
+            (kinds.get(Metadata) or [None])[0],
+        )
+
+    def as_actions(self) -> CommitActions:
+        """The same as a decoded commit, for the rules that speak of those."""
+        return CommitActions(
+            adds=list(self.adds),
+            removes=list(self.removes),
+            cdcs=list(self.cdcs),
+            protocols=[self.protocol] if self.protocol is not None else [],
+            metadatas=[self.metadata] if self.metadata is not None else [],
+            txns=list(self.txns),
+            domains=list(self.domains),
+        )
+
+    @property
+    def only_rearranges(self) -> bool:
+        """Only file actions, and none of them changes what the table says."""
+        if self.protocol is not None or self.metadata is not None or self.txns:
+            return False
+        if any(d.domain != row_ids.DOMAIN for d in self.domains):
+            return False
+        files = [*self.adds, *self.removes, *self.cdcs]
+        return bool(files) and not any(pc.any(b.column("dataChange")).as_py() for b in files)
+
+
+def _batches(files: Files, schema: pa.Schema) -> tuple[pa.RecordBatch, ...]:
+    if files is None or len(files) == 0:
+        return ()
+    if isinstance(files, pa.Table | pa.RecordBatch):
+        pieces = files.to_batches() if isinstance(files, pa.Table) else [files]
+        return tuple(conform(b, schema) for b in pieces if b.num_rows)
+    return (to_batch(files, schema),)
+
+
+# ---------------------------------------------------------------------------- what must hold
+
+
+def check(changes: Changes, protocol: Protocol, metadata: Metadata, *, first: bool) -> None:
+    """Refuse changes that would make an illegal commit on a table with this protocol and metadata."""
+    if first and changes.metadata is None:
+        raise CommitRefusedError(
+            "The first commit of a table must carry its metadata.",
+            hint="Call update_metadata before commit.",
+        )
+    check_commit(changes.as_actions(), "the commit being made")
+    _check_append_only(changes, metadata)
+    _check_partitions(changes, metadata)
+    _check_vectors(changes, protocol)
+    if changes.domains and not protocol.supports("domainMetadata"):
+        raise CommitRefusedError(
+            "The table's protocol lacks the feature domainMetadata, so no domain can be written.",
+            hint="Set delta.feature.domainMetadata = supported first.",
+        )
+    if changes.cdcs and not properties.get(metadata.configuration, properties.ENABLE_CHANGE_DATA_FEED):
+        raise CommitRefusedError(
+            "Change data is being committed, but the table's change data feed is off.",
+            hint="Set delta.enableChangeDataFeed = true first.",
+        )
+
+
+def _check_append_only(changes: Changes, metadata: Metadata) -> None:
+    if not properties.get(metadata.configuration, properties.APPEND_ONLY):
+        return
+    if any(pc.any(b.column("dataChange")).as_py() for b in changes.removes):
+        raise AppendOnlyError(
+            "The table is append-only: rows can be added, never changed or deleted.",
+            hint="Set delta.appendOnly = false to allow it.",
+        )
+
+
+def _check_partitions(changes: Changes, metadata: Metadata) -> None:
+    mode = mapping_mode(metadata)
+    expected = sorted(physical_name(f, mode) for f in metadata.partition_schema.fields)
+    for batch in changes.adds:
+        values = batch.column("partitionValues")
+        if not expected and (values.null_count == len(values) or len(values.keys) == 0):
+            continue
+        for path, found in zip(batch.column("path").to_pylist(), values.to_pylist(), strict=True):
+            keys = sorted(k for k, _ in found or ())
+            if keys != expected:
+                raise CommitRefusedError(
+                    f"The file {path} has the partition values {keys}, the table is partitioned by "
+                    f"{expected}.",
+                    errorClass="DELTA_INVALID_PARTITIONING_SCHEMA",
+                )
+
+
+def _check_vectors(changes: Changes, protocol: Protocol) -> None:
+    for batch in changes.adds:
+        vectors = batch.column("deletionVector")
+        if vectors.null_count == len(vectors):
+            continue
+        if not protocol.supports("deletionVectors"):
+            raise CommitRefusedError(
+                "A file carries a deletion vector, but the table's protocol lacks deletionVectors.",
+                hint="Set delta.enableDeletionVectors = true first.",
+            )
+        with_vector = batch.filter(vectors.is_valid())
+        if stats.num_records(with_vector.column("stats")).null_count:
+            raise CommitRefusedError(
+                "A file with a deletion vector must state its number of rows (numRecords).",
+                errorClass="DELTA_DELETION_VECTOR_MISSING_NUM_RECORDS",
+            )
+
+
+# ---------------------------------------------------------------------------- made concrete
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One attempt: the changes as they will stand in ``version``, and the bytes to publish."""
+
+    version: int
+    changes: Changes
+    commit_info: dict[str, Any]
+    in_commit_timestamp: int | None
+    high_water_mark: int | None
+
+    def encode(self) -> bytes:
+        """The commit: commitInfo first, then protocol and metadata, then everything else."""
+        c = self.changes
+        lines: list[Mapping[str, Any]] = [{"commitInfo": self.commit_info}]
+        lines += [to_wire(a) for a in (c.protocol, c.metadata) if a is not None]
+        lines += [to_wire(a) for a in (*c.txns, *c.domains)]
+        for name, batches in (("remove", c.removes), ("add", c.adds), ("cdc", c.cdcs)):
+            for batch in batches:
+                lines += batch_to_wire(name, batch)
+        return encode_lines(lines)
+
+    def as_actions(self) -> CommitActions:
+        actions = self.changes.as_actions()
+        actions.raw_commit_info = msgspec.json.encode(self.commit_info)
+        return actions
+
+
+def tracks_rows(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether new files must be given row ids."""
+    return protocol.supports("rowTracking") and not properties.get(
+        metadata.configuration, properties.ROW_TRACKING_SUSPENDED
+    )
+
+
+def with_row_ids(changes: Changes, mark: int | None, version: int) -> tuple[Changes, int | None]:
+    """``changes`` with ids on every add that has none, above the mark, and the mark that now holds."""
+    out: list[pa.RecordBatch] = []
+    high = mark
+    for batch in changes.adds:
+        fresh = batch.column("baseRowId").is_null()
+        if fresh.true_count:
+            counts = stats.num_records(batch.filter(fresh).column("stats"))
+            assigned = row_ids.assign(counts, high)
+            high = assigned.high_water_mark
+            ids = pc.replace_with_mask(batch.column("baseRowId"), fresh, assigned.base_row_ids)
+            batch = _set(batch, "baseRowId", ids)
+        versions = row_ids.fill_commit_versions(batch.column("defaultRowCommitVersion"), version)
+        out.append(_set(batch, "defaultRowCommitVersion", versions))
+    changes = replace(changes, adds=tuple(out))
+    if high is not None and high != mark:
+        domain = DomainMetadata(domain=row_ids.DOMAIN, configuration=row_ids.encode_mark(high))
+        others = tuple(d for d in changes.domains if d.domain != row_ids.DOMAIN)
+        changes = replace(changes, domains=(*others, domain))
+    return changes, high
+
+
+def _set(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:
+    at = batch.schema.get_field_index(name)
+    return batch.set_column(at, batch.schema.field(at), column)

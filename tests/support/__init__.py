@@ -1,0 +1,1 @@
+"""What tests share: servers, peers, makers of tables."""
