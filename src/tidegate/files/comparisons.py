@@ -16,6 +16,7 @@ from datetime import date, datetime, timezone
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
 
@@ -87,7 +88,7 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Test(Predicate):
+class LeafTest(Predicate):
     """A leaf against a value of its domain; the operator is one of = != < <= > >=."""
 
     leaf: Leaf
@@ -113,10 +114,21 @@ class OneOf(Predicate):
     leaf: Leaf
     values: tuple[object, ...]
 
+    @property
+    def least(self) -> object:
+        return min(self.values, key=_ordered)
 
-def bind(
-    predicate: Predicate, schema: StructType, partition_columns: Iterable[str], mode: Mode
-) -> Predicate:
+    @property
+    def most(self) -> object:
+        return max(self.values, key=_ordered)
+
+
+def _ordered(value: Any) -> Any:
+    # Strings are ordered by their UTF-8 bytes, as Spark and Arrow do.
+    return value.encode() if isinstance(value, str) else value
+
+
+def bind(predicate: Predicate, schema: StructType, partition_columns: Iterable[str], mode: Mode) -> Predicate:
     """The predicate over leaves. Refuses columns that the table lacks, as ``resolve`` does."""
     return _bind(predicate, schema, tuple(partition_columns), mode)
 
@@ -190,7 +202,7 @@ def _compare(leaf: Leaf, operator: str, literal: Literal) -> Predicate | None:
     if leaf.kind == DECIMAL:
         return _compare_exact(leaf, operator, literal)
     value = _domain_value(leaf, literal)
-    return None if value is None else Test(leaf, operator, value)
+    return None if value is None else LeafTest(leaf, operator, value)
 
 
 def _compare_integer(leaf: Leaf, operator: str, literal: Literal) -> Predicate | None:
@@ -200,7 +212,7 @@ def _compare_integer(leaf: Leaf, operator: str, literal: Literal) -> Predicate |
         literal = Literal(int(text), "long") if re.fullmatch(r"0|-?[1-9]\d{0,17}", text) else literal
     if literal.type == "double":
         value = literal.value
-        return None if value != value else Test(replace(leaf, as_double=True), operator, value)
+        return None if value != value else LeafTest(replace(leaf, as_double=True), operator, value)
     return _compare_exact(leaf, operator, literal)
 
 
@@ -208,9 +220,11 @@ def _compare_exact(leaf: Leaf, operator: str, literal: Literal) -> Predicate | N
     """Integers and decimals against either: exact, as long as Spark's common type has room for both."""
     if literal.type not in ("long", "decimal") or not isinstance(literal.value, int | Decimal):
         return None
-    if max(_digits(leaf)[0], _literal_digits(literal)[0]) + max(
-        _digits(leaf)[1], _literal_digits(literal)[1]
-    ) > _MAX_DIGITS:
+    if (
+        max(_digits(leaf)[0], _literal_digits(literal)[0])
+        + max(_digits(leaf)[1], _literal_digits(literal)[1])
+        > _MAX_DIGITS
+    ):
         return None
     return _on_lattice(leaf, operator, Fraction(literal.value))
 
@@ -224,7 +238,7 @@ def _on_lattice(leaf: Leaf, operator: str, value: Fraction) -> Predicate:
 
     def test(op: str, unscaled: int) -> Predicate:
         number = Decimal((unscaled < 0, _digit_tuple(unscaled), -scale)) if leaf.kind == DECIMAL else unscaled
-        return Test(leaf, op, number)
+        return LeafTest(leaf, op, number)
 
     if operator == "!=":
         return Not(_on_lattice(leaf, "=", value))
@@ -335,10 +349,12 @@ def _in(leaf: Leaf, node: In) -> Predicate | None:
         if part is None:
             return None
         parts.append(part)
-    plain = [p for p in parts if isinstance(p, Test) and p.operator == "=" and p.leaf == leaf]
+    plain = [p for p in parts if isinstance(p, LeafTest) and p.operator == "=" and p.leaf == leaf]
     if len(plain) > MANY:
-        rest = [p for p in parts if p not in plain]
-        parts = [OneOf(leaf, tuple(dict.fromkeys(p.value for p in plain))), *rest]
+        if leaf.kind == FLOAT:
+            return None
+        others = [p for p in parts if not isinstance(p, LeafTest) or p.operator != "="]
+        parts = [OneOf(leaf, tuple(dict.fromkeys(p.value for p in plain))), *others]
     if len(values) < len(node.values):
         parts.append(Constant(None))
     return Or(tuple(parts))
@@ -385,3 +401,10 @@ def slack(leaf: Leaf, value: object) -> Decimal:
     if len(str(unscaled)) <= _DOUBLE_DIGITS:
         return Decimal(0)
     return Decimal((0, _digit_tuple((unscaled >> 48) + 1), -leaf.type.scale))
+
+
+def add_exactly(a: Decimal, b: Decimal) -> Decimal:
+    """A sum with all of its digits: Decimal's own is rounded to those of the context."""
+    scale = max(-int(a.as_tuple().exponent), -int(b.as_tuple().exponent), 0)
+    total = int((Fraction(a) + Fraction(b)) * 10**scale)
+    return Decimal((total < 0, _digit_tuple(total), -scale))

@@ -54,7 +54,7 @@ _ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})$"
 
 def arrow_type(type: DataType) -> pa.DataType | None:
     """The Arrow type of a primitive column; None for types that cannot be a partition column's."""
-    if type == VOID or type == VARIANT or not isinstance(type, DecimalType | PrimitiveType):
+    if type in (VOID, VARIANT) or not isinstance(type, DecimalType | PrimitiveType):
         return None
     try:
         return to_arrow_type(type)

@@ -11,6 +11,7 @@ import re
 import struct
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal, InvalidOperation
+from typing import Any, TypeAlias
 
 import sqlglot
 from sqlglot import exp
@@ -32,7 +33,10 @@ from tidegate.files.predicate import (
     Unknown,
 )
 
-_COMPARISONS: dict[type[exp.Expression], str] = {
+# The base class of expressions has changed its name between releases of sqlglot.
+Expr: TypeAlias = Any
+
+_COMPARISONS: dict[type[Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "!=",
     exp.LT: "<",
@@ -69,9 +73,10 @@ def parse_sql(text: str) -> Predicate:
         return _Reader(strings="\\" not in text).predicate(tree)
     except ParseError as e:
         raise _unparsable(text, e) from e
-    except (SqlglotError, RecursionError) as e:
-        what = "is nested too deeply" if isinstance(e, RecursionError) else "has a quote that is not closed"
-        raise PredicateError(f"The predicate {_short(text)!r} {what}.") from e
+    except RecursionError as e:
+        raise PredicateError(f"The predicate {_short(text)!r} is nested too deeply.") from e
+    except SqlglotError as e:
+        raise _untokenizable(text, e) from e
 
 
 def _unparsable(text: str, cause: ParseError) -> PredicateError:
@@ -85,6 +90,18 @@ def _unparsable(text: str, cause: ParseError) -> PredicateError:
     )
 
 
+def _untokenizable(text: str, cause: SqlglotError) -> PredicateError:
+    opened = ""
+    at = 0
+    for position, char in enumerate(text):
+        if not opened and char in "'\"`":
+            opened, at = char, position
+        elif char == opened:
+            opened = ""
+    where = f"a quote that is opened at column {at + 1} and not closed" if opened else str(cause)
+    return PredicateError(f"The predicate {_short(text)!r} cannot be read: {where}.")
+
+
 def _short(text: str) -> str:
     return text if len(text) <= 200 else text[:200] + "…"
 
@@ -95,7 +112,7 @@ class _Reader:
 
     # ------------------------------------------------------------------ conditions
 
-    def predicate(self, e: exp.Expression) -> Predicate:
+    def predicate(self, e: Expr) -> Predicate:
         e = e.unnest()
         if isinstance(e, exp.And | exp.Or):
             parts = tuple(self.predicate(p) for p in e.flatten())
@@ -104,7 +121,7 @@ class _Reader:
             return Not(self.predicate(e.this))
         return self._leaf(e) or _unknown(e)
 
-    def _leaf(self, e: exp.Expression) -> Predicate | None:
+    def _leaf(self, e: Expr) -> Predicate | None:
         if type(e) in _COMPARISONS:
             return self._comparison(_COMPARISONS[type(e)], e)
         if isinstance(e, exp.NullSafeNEQ):
@@ -128,7 +145,7 @@ class _Reader:
         # A column that stands alone is a condition, and so a boolean one.
         return Compare(column, "=", Literal(True, "boolean")) if column else None
 
-    def _comparison(self, operator: str, e: exp.Expression) -> Predicate | None:
+    def _comparison(self, operator: str, e: Expr) -> Predicate | None:
         left, right = e.this.unnest(), e.expression.unnest()
         if _only(e, "this", "expression"):
             if (column := _column(left)) and (literal := self._literal(right)):
@@ -180,7 +197,7 @@ class _Reader:
 
     # ------------------------------------------------------------------ literals
 
-    def _literal(self, e: exp.Expression) -> Literal | None:
+    def _literal(self, e: Expr) -> Literal | None:
         if isinstance(e, exp.Null):
             return Literal(None, "void")
         if isinstance(e, exp.Boolean):
@@ -203,18 +220,18 @@ class _Reader:
 _LIKE = ("this", "expression", "negate")
 
 
-def _only(e: exp.Expression, *known: str) -> bool:
+def _only(e: Expr, *known: str) -> bool:
     """Whether an expression says nothing beyond the arguments this module reads."""
     return all(name in known for name, value in e.args.items() if value not in (None, False, []))
 
 
-def _unknown(e: exp.Expression) -> Unknown:
+def _unknown(e: Expr) -> Unknown:
     columns = (_column(c) for c in e.find_all(exp.Column, exp.Dot) if not isinstance(c.parent, exp.Dot))
     paths = tuple(dict.fromkeys(c.path for c in columns if c is not None))
     return Unknown(e.sql("spark"), paths, own_names=e.find(exp.Query, exp.Lambda) is None)
 
 
-def _column(e: exp.Expression) -> Column | None:
+def _column(e: Expr) -> Column | None:
     if isinstance(e, exp.Dot):
         outer, inner = _column(e.this), e.expression
         return Column((*outer.path, inner.name)) if outer and isinstance(inner, exp.Identifier) else None
@@ -231,7 +248,7 @@ def _compare(column: Column, operator: str, literal: Literal) -> Predicate:
     return IsNull(column) if operator == "<=>" else Constant(None)
 
 
-def _like_pattern(column: Column, pattern: str, e: exp.Expression) -> Predicate:
+def _like_pattern(column: Column, pattern: str, e: Expr) -> Predicate:
     fixed = re.match("[^%_]*", pattern)
     assert fixed is not None
     prefix, rest = fixed[0], pattern[fixed.end() :]

@@ -27,7 +27,7 @@ __all__ = [
     "conform",
     "decode",
     "encode",
-    "leaf",
+    "nested_type",
     "parse_for_checkpoint",
     "stats_type",
     "truncate_max",
@@ -72,12 +72,12 @@ def stats_type(
         leaves = [(p, t) for p, t in leaves if any(p[: len(n)] == n for n in named)]
     elif num_indexed >= 0:
         leaves = leaves[:num_indexed]
-    bounds = _nest([(p, to_arrow_type(t)) for p, t in leaves if has_bounds(t)])
+    bounds = nested_type([(p, to_arrow_type(t)) for p, t in leaves if has_bounds(t)])
     fields = [pa.field(RECORDS, pa.int64())]
     if bounds.num_fields:
         fields += [pa.field(MIN, bounds), pa.field(MAX, bounds)]
     if leaves:
-        fields.append(pa.field(NULLS, _nest([(p, pa.int64()) for p, _ in leaves])))
+        fields.append(pa.field(NULLS, nested_type([(p, pa.int64()) for p, _ in leaves])))
     if tight_bounds:
         fields.append(pa.field(TIGHT, pa.bool_()))
     return pa.struct(fields)
@@ -90,7 +90,8 @@ def has_bounds(type: DataType) -> bool:
     return isinstance(type, DecimalType)
 
 
-def _nest(leaves: Sequence[tuple[Sequence[str], pa.DataType]]) -> pa.StructType:
+def nested_type(leaves: Sequence[tuple[Sequence[str], pa.DataType]]) -> pa.StructType:
+    """The struct that has these leaves, in order."""
     fields: dict[str, Any] = {}
     for path, type in leaves:
         here = fields
@@ -102,16 +103,6 @@ def _nest(leaves: Sequence[tuple[Sequence[str], pa.DataType]]) -> pa.StructType:
 
 def _struct(fields: dict[str, Any]) -> pa.StructType:
     return pa.struct([(n, _struct(t) if isinstance(t, dict) else t) for n, t in fields.items()])
-
-
-def leaf(stats: pa.StructArray, path: Sequence[str]) -> pa.Array | None:
-    """One column of decoded statistics, parents' nulls applied; None where there is no such field."""
-    here = stats.type
-    for name in path:
-        if not pa.types.is_struct(here) or here.get_field_index(name) < 0:
-            return None
-        here = here.field(name).type
-    return pc.struct_field(stats, list(path))
 
 
 # ---------------------------------------------------------------------------- JSON
@@ -347,20 +338,18 @@ def _conform_leaf(found: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _lossless(found: pa.DataType, wanted: pa.DataType) -> bool:
-    is_integer = pa.types.is_integer(found)
+    is_integer: bool = pa.types.is_integer(found)
+    is_timestamp: bool = pa.types.is_timestamp(found)
     if pa.types.is_integer(wanted):
         return is_integer
     if pa.types.is_decimal(wanted):
-        return is_integer or pa.types.is_decimal(found)
+        return is_integer or bool(pa.types.is_decimal(found))
     if pa.types.is_floating(wanted):
-        return (is_integer and found.bit_width <= 32) or (
-            pa.types.is_floating(found) and found.bit_width <= wanted.bit_width
-        )
+        bits = 32 if is_integer else wanted.bit_width if pa.types.is_floating(found) else 0
+        return bits > 0 and bool(found.bit_width <= bits)
     if pa.types.is_timestamp(wanted):
         # INT96 comes as nanoseconds, and far dates have wrapped around by then.
-        return (pa.types.is_timestamp(found) and found.unit != "ns") or (
-            pa.types.is_date(found) and wanted.tz is None
-        )
+        return (is_timestamp and found.unit != "ns") or (bool(pa.types.is_date(found)) and wanted.tz is None)
     if pa.types.is_string(wanted):
-        return pa.types.is_large_string(found) or pa.types.is_string_view(found)
-    return found == wanted
+        return bool(pa.types.is_large_string(found) or pa.types.is_string_view(found))
+    return False

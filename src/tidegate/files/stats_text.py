@@ -7,6 +7,8 @@ in the middle of a surrogate pair. Specification: "Per-file Statistics"; the cut
 
 from __future__ import annotations
 
+from functools import reduce
+
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -83,6 +85,9 @@ def _object(struct: pa.StructArray) -> pa.Array:
         members.append(pc.binary_join_element_wise(key, text, ""))
     if not members:
         return pa.repeat(pa.scalar("{}"), rows)
+    # Arrow's join drops a row whose members are all null; with an empty text it has something to join.
+    nothing = reduce(pc.and_, [m.is_null() for m in members])
+    members[0] = pc.if_else(nothing, "", members[0])
     inner = pc.binary_join_element_wise(*members, ",", null_handling="skip")
     return pc.binary_join_element_wise("{", inner, "}", "")
 

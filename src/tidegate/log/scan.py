@@ -15,8 +15,9 @@ import pyarrow as pa
 from tidegate.errors import PredicateError
 from tidegate.files import predicate as predicates
 from tidegate.files import stats as statistics
+from tidegate.files.paths import refuse_outside
 from tidegate.files.predicate import Predicate
-from tidegate.files.skipping import keep_mask
+from tidegate.files.skipping import keep_mask, needed_columns
 from tidegate.log.actions import ADD_SCHEMA
 from tidegate.log.checkpoint.read import CheckpointReader, conform
 from tidegate.log.replay import hide, keep_rows
@@ -74,6 +75,7 @@ class FileScan:
 
     def tail(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         """Live adds of the commits after the checkpoint."""
+        refuse_outside(batch.column("path"))
         return [b.select(list(self.columns)) for b in self._pruned(batch)]
 
     def _pruned(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
@@ -95,13 +97,26 @@ class FileScan:
         need = list(dict.fromkeys([*self.columns, *_KEY]))
         if "stats" in need and self._renders_stats(reader):
             need += ["stats_parsed"]
-        if self.predicate is not None:
-            need += [c for c in ("partitionValues",) if c not in need]
+        looked_at = self._looked_at()
+        if "partitionValues" in looked_at and "partitionValues" not in need:
+            need.append("partitionValues")
+        if "stats" in looked_at:
             if reader.has_field("add.stats_parsed"):
-                need += [c for c in self._parsed_columns() if "stats_parsed" not in need]
+                need += self._parsed_columns() if "stats_parsed" not in need else []
             elif "stats" not in need:
                 need.append("stats")
         return need
+
+    def _looked_at(self) -> frozenset[str]:
+        """Which of partition values and statistics the predicate needs at all."""
+        if self.predicate is None:
+            return frozenset()
+        return needed_columns(
+            self.predicate,
+            self.metadata.schema,
+            self.metadata.partition_columns,
+            mapping_mode(self.metadata),
+        )
 
     def _renders_stats(self, reader: CheckpointReader) -> bool:
         """Whether the JSON text must be made from ``stats_parsed``, as the checkpoint has no other."""
@@ -137,6 +152,7 @@ class FileScan:
                 flat = flat.append_column("stats_parsed", parsed)
             out = []
             for live in hide(flat, hidden):
+                refuse_outside(live.column("path"))
                 for kept in self._pruned(live):
                     out.append(self._project(kept, render, keep_parsed))
             return out

@@ -178,6 +178,8 @@ def build(
     expected = base + 1
     for v in wanted:
         if v != expected:
+            if version is not None and _being_cleaned(listing, version, v):
+                raise out_of_range(listing, table, version)
             missing = f"{expected}" if v == expected + 1 else f"{expected} to {v - 1}"
             raise VersionsNotContiguousError(
                 f"The log has a gap: version {missing} is missing, but {v} is there.",
@@ -193,6 +195,15 @@ def build(
         c for c in listing.compactions if c.name.version > base and c.name.end <= last
     )
     return Segment(last, checkpoint, commits, compactions, listing.checksums.get(last))
+
+
+def _being_cleaned(listing: Listing, version: int, first: int) -> bool:
+    """Whether a gap before the commit ``first`` is what a cleanup leaves behind, and not damage.
+
+    Cleanup takes commits away in ascending order, below a checkpoint that it keeps: so no commit is
+    left before the gap, and a complete checkpoint stands above ``version``.
+    """
+    return min(listing.commits) == first and any(c.version > version for c in listing.checkpoints)
 
 
 def _check_start(listing: Listing, table: str, wanted: list[int], version: int | None) -> None:
@@ -226,11 +237,17 @@ def _check_start(listing: Listing, table: str, wanted: list[int], version: int |
 
 
 def earliest(listing: Listing) -> int | None:
-    """The first version that a listing from 0 can reconstruct, None if there is none."""
+    """The first version from which on a listing from 0 can reconstruct all, None if there is none.
+
+    Checkpoints below a run of missing commits, as a cleanup leaves them for a while, do not count.
+    """
+    first = latest(listing) + 1
+    while first - 1 in listing.commits:
+        first -= 1
     starts = [c.version for c in listing.checkpoints]
     if 0 in listing.commits:
         starts.append(0)
-    return min(starts, default=None)
+    return min((v for v in starts if v >= first - 1), default=min(starts, default=None))
 
 
 def latest(listing: Listing) -> int:

@@ -31,6 +31,7 @@ from tidegate.errors import (
     TidegateError,
     VersionNotFoundError,
 )
+from tidegate.files.paths import refuse_outside
 from tidegate.files.predicate import Predicate
 from tidegate.log import checksum as checksums
 from tidegate.log import names
@@ -56,7 +57,6 @@ from tidegate.metadata import Metadata
 from tidegate.protocol.negotiate import assert_features_match
 from tidegate.protocol.protocol import Protocol
 from tidegate.schema.types import StructType
-from tidegate.storage.store import FileInfo
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -180,10 +180,13 @@ class Snapshot:
                 {t.app_id: t for t in crc.set_transactions},
                 {d.domain: d for d in crc.domain_metadata},
             )
-        return self._replay(self.replayed_small)
+        return self.replayed_small()
 
     def replayed_small(self) -> SmallState:
         """Small state by replay alone, never from a checksum; what ``verify`` compares with."""
+        return self._replay(self._replay_small)
+
+    def _replay_small(self) -> SmallState:
         tail = reconcile_small(self.actions(d) for d in self._segment.deltas())
         reader = self._reader()
         return tail if reader is None else tail.over(reader.small)
@@ -237,9 +240,9 @@ class Snapshot:
         """The commit's own timestamp in milliseconds, None while the table does not keep them."""
         if not properties.get(self.metadata.configuration, properties.ENABLE_IN_COMMIT_TIMESTAMPS):
             return None
-        if self.checksum is not None and self.checksum.in_commit_timestamp_opt is not None:
-            return self.checksum.in_commit_timestamp_opt
         value = self.commit_info.get("inCommitTimestamp")
+        if value is None and self.checksum is not None:
+            value = self.checksum.in_commit_timestamp_opt
         return value if isinstance(value, int) else None
 
     @property
@@ -250,7 +253,12 @@ class Snapshot:
                 return self.actions(self._last).commit_info
             name = names.commit(self.version)
             return self.log.dialect.decode(self.log.store.get(self.log.path(name)), name).commit_info
-        except FileMissingError:
+        except (FileMissingError, VersionNotFoundError):
+            return {}
+        except LogError as e:
+            if self._last is not None:
+                raise
+            _log.info("%s: the checkpoint stands for a commit that cannot be read: %s", self.url, e)
             return {}
 
     @cached_property
@@ -283,10 +291,9 @@ class Snapshot:
         too many, never one too few.
         """
         scan = FileScan.plan(self.metadata, predicate, columns)
-        if scan.predicate is not None and scan.covered_by(self._loaded_names()):
-            return scan.apply(self._overlay())
-        if scan.predicate is None and scan.covered_by(self._loaded_names()):
-            return self._overlay().select(scan.columns)
+        if scan.covered_by(self._loaded_names()):
+            loaded = self._replay(self._overlay)
+            return loaded.select(scan.columns) if scan.predicate is None else scan.apply(loaded)
         table = self._replay(lambda: self._read_files(scan))
         if scan.predicate is None:
             self._loaded = LoadedFiles(self.version, table)
@@ -305,6 +312,8 @@ class Snapshot:
         assert len(since) == self.version - loaded.version
         tail = reconcile_files([self.actions(f) for f in reversed(since)])
         schema = loaded.table.schema
+        for batch in tail.adds:
+            refuse_outside(batch.column("path"))
         batches = [b.select(schema.names) for b in tail.adds]
         for batch in loaded.table.to_batches():
             batches += hide(batch, tail.keys)
@@ -395,10 +404,10 @@ class Snapshot:
 
     def update(self) -> Snapshot:
         """The latest version; this very snapshot if nothing is new. Reads only what is new."""
+        if not self.still_there():
+            return load(self.log)
         new = read_commits(self.log, self.version + 1)
         if not new:
-            if self._last is not None and not self._still_there(self._last.info):
-                return load(self.log)
             return self
         out = self.advanced(new)
         if len(out._segment.commits) > _LONG_TAIL:
@@ -431,16 +440,24 @@ class Snapshot:
             keep.add(self._last.name.text)
         self._decoded = {k: v for k, v in self._decoded.items() if k in keep}
 
-    def _still_there(self, known: FileInfo) -> bool:
-        """Whether the commit this snapshot ends with is still the one it read.
+    def still_there(self) -> bool:
+        """Whether the log still goes on from this snapshot as it read it.
 
-        A table that was dropped and made anew has the same names with other bytes.
+        A table that was dropped and made anew has the same names with other bytes, and a cleanup may
+        have taken away what comes next: commits go in ascending order, so this version's own first.
         """
+        known = self._last
+        if known is None:
+            # All of it is a checkpoint, whose commit may be gone: what else is there tells.
+            listing = segments.list_log(self.log.store, self.log.log_dir, self.version)
+            here = [c for c in listing.checkpoints if c.version == self.version]
+            follows = self.version + 1 in listing.commits or segments.latest(listing) == self.version
+            return follows and self._segment.checkpoint in here
         try:
-            now = self.log.store.head(known.name)
+            now = self.log.store.head(known.info.name)
         except FileMissingError:
             return False
-        return (now.size, now.modified) == (known.size, known.modified)
+        return (now.size, now.modified) == (known.info.size, known.info.modified)
 
     def advanced(
         self, new: Sequence[tuple[LogFile, CommitActions]], *, checksum: Checksum | None = None
@@ -505,12 +522,7 @@ class Snapshot:
             except FileMissingError as e:
                 if found.name.kind is Kind.COMPACTION:
                     raise _CompactionUnusable from e
-                raise VersionNotFoundError(
-                    f"Version {found.name.version} was removed from the log while it was being read.",
-                    table=self.url,
-                    version=found.name.version,
-                    hint="Log retention is at work; open the table again.",
-                ) from e
+                raise self._removed(found.name.version) from e
             except LogError as e:
                 raise e.at(table=self.url, version=found.name.version) from None
             self._decoded[found.name.text] = actions
@@ -539,8 +551,10 @@ class Snapshot:
             except _CHECKPOINT_FAILURES as e:
                 first = first or e.at(table=self.url, version=self._segment.base_version)
                 if not self._fall_back():
-                    raise first from None
+                    raise self._vanished() or first from None
                 _log.warning("%s: %s; an older checkpoint is used", self.url, e.message)
+            except TidegateError as e:
+                raise e.at(table=self.url, version=self.version) from None
 
     def _fall_back(self) -> bool:
         """Choose an older checkpoint for the same version; False if the commits do not allow it."""
@@ -556,7 +570,27 @@ class Snapshot:
         if found is None:
             return False
         self._segment = found
+        if self._last is None and found.commits:
+            self._last = found.commits[-1]
         return True
+
+    def _vanished(self) -> VersionNotFoundError | None:
+        """The error of a version whose checkpoint was taken away after it was listed, not damaged."""
+        checkpoint = self._segment.checkpoint
+        try:
+            for part in checkpoint.files if checkpoint is not None else ():
+                self.log.store.head(part.info.name)
+        except FileMissingError:
+            return self._removed(self.version)
+        return None
+
+    def _removed(self, version: int) -> VersionNotFoundError:
+        return VersionNotFoundError(
+            f"Version {version} was removed from the log while it was being read.",
+            table=self.url,
+            version=version,
+            hint="Log retention is at work; open the table again.",
+        )
 
 
 class _CompactionUnusable(Exception):
@@ -594,22 +628,32 @@ def load(log: TableLog, version: int | None = None) -> Snapshot:
     start = 0
     if hint is not None and (version is None or hint.version <= version):
         start = hint.version
-    listing = segments.list_log(log.store, log.log_dir, start, version)
-    try:
-        segment = segments.build(listing, log.url, version)
-    except LogError:
-        if not start:
-            raise
-        segment = None
-    if segment is None:
-        listing = segments.list_log(log.store, log.log_dir, 0, version)
-        if version is not None and version not in listing.commits:
-            listing = segments.list_log(log.store, log.log_dir, 0)
-        segment = segments.build(listing, log.url, version)
-        assert segment is not None
+    segment = _segment(log, version, start)
     snapshot = Snapshot(log, segment)
     snapshot._replay(snapshot.check_readable)
     return snapshot
+
+
+def _segment(log: TableLog, version: int | None, start: int) -> Segment:
+    """The segment of a version, from the shortest listing that tells.
+
+    Whether a version is missing because of damage or of a cleanup shows only in the whole log, which
+    is listed, again if need be, before an error is raised.
+    """
+    spans = [(start, version), (0, version)] if start else [(0, version)]
+    if version is not None:
+        spans.append((0, None))
+    for first, until in spans:
+        listing = segments.list_log(log.store, log.log_dir, first, until)
+        try:
+            found = segments.build(listing, log.url, version)
+        except LogError:
+            if (first, until) == spans[-1]:
+                raise
+            continue
+        if found is not None:
+            return found
+    raise AssertionError("a listing from 0 makes a segment or an error")
 
 
 def drop_expired(table: pa.Table, horizon: int) -> pa.Table:

@@ -66,7 +66,7 @@ def to_arrow_field(f: StructField, *, field_ids: bool = False) -> pa.Field:
     """One column; with ``field_ids`` it carries its column-mapping id the way parquet does."""
     identifier = field_id(f) if field_ids else None
     metadata = {b"PARQUET:field_id": str(identifier).encode()} if identifier is not None else None
-    return pa.field(f.name, _to_arrow(f.type, field_ids), f.nullable, metadata)
+    return _field(f.name, _to_arrow(f.type, field_ids), f.nullable, metadata)
 
 
 def to_arrow_schema(schema: StructType, *, field_ids: bool = False) -> pa.Schema:
@@ -118,13 +118,24 @@ def _to_arrow(t: DataType, field_ids: bool) -> pa.DataType:
     if isinstance(t, DecimalType):
         return pa.decimal128(t.precision, t.scale)
     if isinstance(t, ArrayType):
-        return pa.list_(pa.field("element", _to_arrow(t.element, field_ids), t.contains_null))
+        return pa.list_(_field("element", _to_arrow(t.element, field_ids), t.contains_null))
     if isinstance(t, MapType):
         return pa.map_(
-            pa.field("key", _to_arrow(t.key, field_ids), nullable=False),
-            pa.field("value", _to_arrow(t.value, field_ids), t.value_contains_null),
+            _map_key(t.key, field_ids),
+            _field("value", _to_arrow(t.value, field_ids), t.value_contains_null),
         )
     return pa.struct([to_arrow_field(f, field_ids=field_ids) for f in t.fields])
+
+
+def _map_key(t: DataType, field_ids: bool) -> pa.Field:
+    if t == VOID:
+        raise SchemaInvalidError("a map has keys of the type void, and keys are never null")
+    return pa.field("key", _to_arrow(t, field_ids), nullable=False)
+
+
+def _field(name: str, t: pa.DataType, nullable: bool, metadata: dict[bytes, bytes] | None = None) -> pa.Field:
+    # Arrow has no column of nulls that may not be null, whatever a schema says.
+    return pa.field(name, t, nullable or pa.types.is_null(t), metadata)
 
 
 def _parametric(t: PrimitiveType) -> pa.DataType:

@@ -29,11 +29,14 @@ from tidegate.errors import (
 from tidegate.log.actions import CommitActions, DomainMetadata
 from tidegate.log.replay import canonical_paths
 from tidegate.metadata import Metadata
+from tidegate.protocol.delta import DELTA
+from tidegate.protocol.feature import Registry
 from tidegate.protocol.protocol import Protocol
-from tidegate.schema.mapping import ID, NESTED_IDS, PHYSICAL_NAME
+from tidegate.schema.mapping import ID, MODE, NESTED_IDS, PHYSICAL_NAME, mapping_mode
 from tidegate.transaction.readset import ReadSet
 
 ROW_TRACKING_DOMAIN = "delta.rowTracking"
+_AGAIN = "Run the operation again on the table as it is now."
 
 
 class Isolation(str, Enum):
@@ -57,6 +60,15 @@ class Ours:
     domains: tuple[DomainMetadata, ...] = ()
     isolation: Isolation = Isolation.SERIALIZABLE
     blind_append: bool = False
+    registry: Registry = DELTA
+
+    @property
+    def dropped(self) -> frozenset[str]:
+        """The features that our commit takes from the table."""
+        if self.new_protocol is None:
+            return frozenset()
+        rules = self.registry.rules
+        return self.protocol.features(rules) - self.new_protocol.features(rules)
 
 
 @dataclass(frozen=True)
@@ -81,18 +93,49 @@ def protocol_changed(ours: Ours, winner: Winner) -> ProtocolChangedException | N
     theirs = winner.actions.protocol
     if theirs is None:
         return None
-    dropped = ours.protocol.features() - theirs.features()
-    if dropped:
+    had, has = ours.protocol.features(ours.registry.rules), theirs.features(ours.registry.rules)
+    if had - has:
         return ProtocolChangedException(
-            f"{winner.described} dropped {', '.join(sorted(dropped))} from the table's protocol.",
-            hint="Run the operation again on the table as it is now.",
+            f"{winner.described} dropped {', '.join(sorted(had - has))} from the table's protocol.",
+            hint=_AGAIN,
         )
     if ours.new_protocol is not None and theirs != ours.protocol:
         return ProtocolChangedException(
-            f"{winner.described} changed the protocol, and so does this commit.",
-            hint="Run the operation again on the table as it is now.",
+            f"{winner.described} changed the protocol, and so does this commit.", hint=_AGAIN
+        )
+    apart = sorted(r.name for r in map(ours.registry.get, has - had) if r is not None and r.fails_concurrent)
+    if apart:
+        return ProtocolChangedException(
+            f"{winner.described} added {', '.join(apart)}, which this commit was made without.", hint=_AGAIN
         )
     return None
+
+
+def drop_undone(ours: Ours, winner: Winner) -> ProtocolChangedException | None:
+    """We drop a feature, and the winner has just put it to use."""
+    used = sorted(name for name in ours.dropped if _uses(name, ours, winner))
+    if not used:
+        return None
+    return ProtocolChangedException(
+        f"{winner.described} uses {', '.join(used)}, which this commit drops.",
+        hint="Remove what the feature has left in the table, then drop it again.",
+        errorClass="DELTA_FEATURE_DROP_CONFLICT_REVALIDATION_FAIL",
+    )
+
+
+def _uses(name: str, ours: Ours, winner: Winner) -> bool:
+    """Whether a commit holds anything that only a table with the feature ``name`` may hold."""
+    actions, row = winner.actions, ours.registry.get(name)
+    enabled_by = row.enabled_by if row is not None else None
+    if actions.metadata is not None and enabled_by is not None and enabled_by(actions.metadata):
+        return True
+    if name == "deletionVectors":
+        return any(b.column("deletionVector").null_count < b.num_rows for b in actions.adds)
+    if name == "rowTracking":
+        return any(b.column("baseRowId").null_count < b.num_rows for b in actions.adds)
+    if name == "domainMetadata":
+        return any(not d.removed for d in actions.domains)
+    return False
 
 
 # Switching these on asks nothing of rows already written, so a commit made before may follow.
@@ -105,7 +148,7 @@ _ENABLING: dict[str, frozenset[str] | None] = {
     "delta.enableInCommitTimestamps": frozenset({"true"}),
     "delta.inCommitTimestampEnablementVersion": None,
     "delta.inCommitTimestampEnablementTimestamp": None,
-    "delta.columnMapping.mode": frozenset({"name"}),
+    MODE: frozenset({"name"}),
     "delta.columnMapping.maxColumnId": None,
 }
 
@@ -125,21 +168,28 @@ def only_enables(before: Metadata, after: Metadata) -> bool:
         allowed = _ENABLING.get(key, frozenset())
         if allowed is not None and value not in allowed:
             return False
-    return _stripped(before, _MAPPING_KEYS) == _stripped(after, _MAPPING_KEYS)
+    if mapping_mode(before) != "none":
+        return mapping_mode(after) == mapping_mode(before) and _stripped(before) == _stripped(after)
+    if _stripped(before, _MAPPING_KEYS) != _stripped(after, _MAPPING_KEYS):
+        return False
+    # Files written before have the columns under the names that users see.
+    return mapping_mode(after) == "none" or all(
+        f.metadata.get(PHYSICAL_NAME) == f.name for _, f in after.schema.walk()
+    )
 
 
 def only_identity_moved(before: Metadata, after: Metadata) -> bool:
     """Whether ``after`` differs from ``before`` only in the high-water marks of identity columns."""
     if msgspec.structs.replace(after, schema_string=before.schema_string) != before:
         return False
-    return _stripped(before, _IDENTITY_KEYS) == _stripped(after, _IDENTITY_KEYS)
+    return bool(_stripped(before, _IDENTITY_KEYS) == _stripped(after, _IDENTITY_KEYS))
 
 
 _MAPPING_KEYS = frozenset({ID, PHYSICAL_NAME, NESTED_IDS})
 _IDENTITY_KEYS = frozenset({"delta.identity.highWaterMark"})
 
 
-def _stripped(metadata: Metadata, keys: frozenset[str]) -> Any:
+def _stripped(metadata: Metadata, keys: frozenset[str] = frozenset()) -> Any:
     """The schema as plain JSON without some keys of the columns' metadata."""
 
     def strip(value: Any) -> Any:
@@ -162,7 +212,7 @@ def metadata_changed(ours: Ours, winner: Winner) -> MetadataChangedException | N
     return MetadataChangedException(
         f"{winner.described} changed the table's metadata"
         + (", and so does this commit." if ours.new_metadata is not None else "."),
-        hint="Run the operation again on the table as it is now.",
+        hint=_AGAIN,
     )
 
 
@@ -174,7 +224,7 @@ def domain_changed(ours: Ours, winner: Winner) -> ConcurrentTransactionException
         return None
     return ConcurrentTransactionException(
         f"{winner.described} wrote the metadata domain {', '.join(both)}, and so does this commit.",
-        hint="Run the operation again on the table as it is now.",
+        hint=_AGAIN,
     )
 
 
@@ -210,7 +260,7 @@ def deleted_what_was_read(ours: Ours, winner: Winner) -> ConcurrentDeleteReadExc
         return None
     return ConcurrentDeleteReadException(
         f"{winner.described} removed {hit}, which this commit has read.",
-        hint="Run the operation again on the table as it is now.",
+        hint=_AGAIN,
     )
 
 
@@ -221,18 +271,30 @@ def deleted_twice(ours: Ours, winner: Winner) -> ConcurrentDeleteDeleteException
         return None
     return ConcurrentDeleteDeleteException(
         f"{winner.described} removed {hit}, and so does this commit.",
-        hint="Run the operation again on the table as it is now.",
+        hint=_AGAIN,
+    )
+
+
+def deleted_what_is_renewed(ours: Ours, winner: Winner) -> ConcurrentDeleteReadException | None:
+    """The winner removed a file whose entry we renew: it would come back to life."""
+    hit = _shared(_paths(ours.adds), _paths(winner.actions.removes))
+    if hit is None:
+        return None
+    return ConcurrentDeleteReadException(
+        f"{winner.described} removed {hit}, whose entry this commit renews.", hint=_AGAIN
     )
 
 
 RULES: tuple[Rule, ...] = (
     protocol_changed,
+    drop_undone,
     metadata_changed,
     domain_changed,
     application_moved,
     appended_to_read,
     deleted_what_was_read,
     deleted_twice,
+    deleted_what_is_renewed,
 )
 
 
@@ -254,8 +316,8 @@ def _shared(ours: tuple[pa.Array, ...], theirs: tuple[pa.Array, ...]) -> str | N
     if not ours or not theirs:
         return None
     wanted = canonical_paths(pa.concat_arrays(list(theirs)))
-    for paths in ours:
-        found = canonical_paths(paths).filter(pc.is_in(canonical_paths(paths), value_set=wanted))
+    for paths in map(canonical_paths, ours):
+        found = paths.filter(pc.is_in(paths, value_set=wanted))
         if len(found):
             return str(found[0].as_py())
     return None

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidegate import properties
-from tidegate.errors import FileMissingError
+from tidegate.errors import FileMissingError, StorageError
 from tidegate.log import checksum as checksums
 from tidegate.log import names
 from tidegate.log.checkpoint.write import write_checkpoint, write_checksum
@@ -93,10 +93,18 @@ def run(hooks: tuple[Hook, ...], done: AfterCommit) -> None:
 
 
 def known_checksum(snapshot: Snapshot) -> Checksum | None:
-    """The checksum of a version, read afresh if it was not there when the snapshot was made."""
-    if snapshot.checksum is not None:
-        return snapshot.checksum
+    """The checksum of a version, read afresh if it was not there when the snapshot was made.
+
+    None where it cannot be had: a commit can do without.
+    """
     try:
+        if snapshot.checksum is not None:
+            return snapshot.checksum
         return checksums.decode(snapshot.log.store.get(snapshot.log.path(names.checksum(snapshot.version))))
     except FileMissingError:
+        return None
+    except StorageError:
+        _log.info(
+            "%s: the checksum of version %d cannot be read", snapshot.url, snapshot.version, exc_info=True
+        )
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from tidegate import properties
 from tidegate.errors import AppendOnlyError, CommitRefusedError, InvalidCommitError
 from tidegate.files import row_ids, stats
+from tidegate.files.paths import refuse_outside
 from tidegate.log.actions import (
     ADD_SCHEMA,
     CDC_SCHEMA,
@@ -36,12 +37,12 @@ from tidegate.log.actions import (
     to_wire,
 )
 from tidegate.log.checkpoint.read import conform
-from tidegate.log.replay import check_commit
+from tidegate.log.replay import check_commit, file_keys
 from tidegate.metadata import Metadata
 from tidegate.protocol.protocol import Protocol
 from tidegate.schema.mapping import mapping_mode, physical_name
 
-Files = pa.Table | pa.RecordBatch | Sequence[Any] | None
+Files: TypeAlias = pa.Table | pa.RecordBatch | Sequence[Any] | None
 
 
 @dataclass(frozen=True)
@@ -122,15 +123,23 @@ def _batches(files: Files, schema: pa.Schema) -> tuple[pa.RecordBatch, ...]:
 # ---------------------------------------------------------------------------- what must hold
 
 
-def check(changes: Changes, protocol: Protocol, metadata: Metadata, *, first: bool) -> None:
-    """Refuse changes that would make an illegal commit on a table with this protocol and metadata."""
-    if first and changes.metadata is None:
+def check(changes: Changes, protocol: Protocol, metadata: Metadata, *, before: Metadata | None) -> None:
+    """Refuse changes that would make an illegal commit.
+
+    ``protocol`` and ``metadata`` are the table's once the changes are made, ``before`` its metadata
+    until then, None where there is no table yet.
+    """
+    if before is None and changes.metadata is None:
         raise CommitRefusedError(
             "The first commit of a table must carry its metadata.",
             hint="Call update_metadata before commit.",
         )
+    _check_complete(changes)
     check_commit(changes.as_actions(), "the commit being made")
-    _check_append_only(changes, metadata)
+    _check_paths(changes)
+    for of in (before, metadata):
+        if of is not None:
+            _check_append_only(changes, of)
     _check_partitions(changes, metadata)
     _check_vectors(changes, protocol)
     if changes.domains and not protocol.supports("domainMetadata"):
@@ -138,11 +147,42 @@ def check(changes: Changes, protocol: Protocol, metadata: Metadata, *, first: bo
             "The table's protocol lacks the feature domainMetadata, so no domain can be written.",
             hint="Set delta.feature.domainMetadata = supported first.",
         )
+    if any(d.domain == row_ids.DOMAIN and not d.removed for d in changes.domains):
+        raise CommitRefusedError(
+            f"The domain {row_ids.DOMAIN} holds the highest row id and is kept by the commit itself.",
+            hint="Leave it out: row ids are given to the files as they are committed.",
+        )
     if changes.cdcs and not properties.get(metadata.configuration, properties.ENABLE_CHANGE_DATA_FEED):
         raise CommitRefusedError(
             "Change data is being committed, but the table's change data feed is off.",
             hint="Set delta.enableChangeDataFeed = true first.",
         )
+
+
+_REQUIRED = {"add": ("path", "size", "modificationTime", "dataChange"), "remove": ("path", "dataChange")}
+
+
+def _check_complete(changes: Changes) -> None:
+    """Columns come from anywhere; a line without its required fields would make the log unreadable."""
+    for kind, batches in (("add", changes.adds), ("remove", changes.removes)):
+        for batch in batches:
+            lacking = [name for name in _REQUIRED[kind] if batch.column(name).null_count]
+            if lacking:
+                raise CommitRefusedError(f"Every {kind} must have {', '.join(lacking)}; some have none.")
+
+
+def _check_paths(changes: Changes) -> None:
+    for batch in changes.adds:
+        refuse_outside(batch.column("path"))
+    if changes.adds and changes.removes:
+        gone = pa.concat_arrays([file_keys(b) for b in changes.removes])
+        for batch in changes.adds:
+            both = batch.column("path").filter(pc.is_in(file_keys(batch), value_set=gone))
+            if len(both):
+                raise InvalidCommitError(
+                    f"The commit both adds and removes the file {both[0]}; which counts is not defined.",
+                    hint="Give the file another name, or its new entry another deletion vector.",
+                )
 
 
 def _check_append_only(changes: Changes, metadata: Metadata) -> None:
@@ -160,7 +200,7 @@ def _check_partitions(changes: Changes, metadata: Metadata) -> None:
     expected = sorted(physical_name(f, mode) for f in metadata.partition_schema.fields)
     for batch in changes.adds:
         values = batch.column("partitionValues")
-        if not expected and (values.null_count == len(values) or len(values.keys) == 0):
+        if _keyed_by(values, expected):
             continue
         for path, found in zip(batch.column("path").to_pylist(), values.to_pylist(), strict=True):
             keys = sorted(k for k, _ in found or ())
@@ -170,6 +210,20 @@ def _check_partitions(changes: Changes, metadata: Metadata) -> None:
                     f"{expected}.",
                     errorClass="DELTA_INVALID_PARTITIONING_SCHEMA",
                 )
+
+
+def _keyed_by(values: pa.MapArray, expected: list[str]) -> bool:
+    """Whether every map has exactly these keys, once each."""
+    if values.null_count and expected:
+        return False
+    keys = pa.ListArray.from_arrays(values.offsets, values.keys)
+    flat = pc.list_flatten(keys)
+    if len(flat) != len(values) * len(expected) or not expected:
+        return bool(len(flat) == len(values) * len(expected))
+    which = pc.index_in(flat, value_set=pa.array(expected, pa.string()))
+    # As many distinct pairs of file and key as there can be: then none is missing, none comes twice.
+    pairs = pc.add(pc.multiply(pc.cast(pc.list_parent_indices(keys), pa.int64()), len(expected)), which)
+    return bool(which.null_count == 0 and pc.count_distinct(pairs).as_py() == len(pairs))
 
 
 def _check_vectors(changes: Changes, protocol: Protocol) -> None:
@@ -183,11 +237,19 @@ def _check_vectors(changes: Changes, protocol: Protocol) -> None:
                 hint="Set delta.enableDeletionVectors = true first.",
             )
         with_vector = batch.filter(vectors.is_valid())
-        if stats.num_records(with_vector.column("stats")).null_count:
+        if num_records(with_vector.column("stats")).null_count:
             raise CommitRefusedError(
                 "A file with a deletion vector must state its number of rows (numRecords).",
                 errorClass="DELTA_DELETION_VECTOR_MISSING_NUM_RECORDS",
             )
+
+
+_RECORDS = pa.struct([("numRecords", pa.int64())])
+
+
+def num_records(texts: pa.Array) -> pa.Array:
+    """The number of rows that each file's statistics state, null where they do not."""
+    return pc.struct_field(stats.decode(texts, _RECORDS), "numRecords")
 
 
 # ---------------------------------------------------------------------------- made concrete
@@ -206,13 +268,16 @@ class Prepared:
     def encode(self) -> bytes:
         """The commit: commitInfo first, then protocol and metadata, then everything else."""
         c = self.changes
-        lines: list[Mapping[str, Any]] = [{"commitInfo": self.commit_info}]
-        lines += [to_wire(a) for a in (c.protocol, c.metadata) if a is not None]
-        lines += [to_wire(a) for a in (*c.txns, *c.domains)]
-        for name, batches in (("remove", c.removes), ("add", c.adds), ("cdc", c.cdcs)):
-            for batch in batches:
-                lines += batch_to_wire(name, batch)
-        return encode_lines(lines)
+        few: list[Mapping[str, Any]] = [{"commitInfo": self.commit_info}]
+        rare: list[Action | None] = [c.protocol, c.metadata, *c.txns, *c.domains]
+        few += [to_wire(a) for a in rare if a is not None]
+        files = (("remove", c.removes), ("add", c.adds), ("cdc", c.cdcs))
+        return b"".join(
+            [
+                encode_lines(few),
+                *(encode_lines(batch_to_wire(name, b)) for name, batches in files for b in batches),
+            ]
+        )
 
     def as_actions(self) -> CommitActions:
         actions = self.changes.as_actions()
@@ -234,7 +299,7 @@ def with_row_ids(changes: Changes, mark: int | None, version: int) -> tuple[Chan
     for batch in changes.adds:
         fresh = batch.column("baseRowId").is_null()
         if fresh.true_count:
-            counts = stats.num_records(batch.filter(fresh).column("stats"))
+            counts = num_records(batch.filter(fresh).column("stats"))
             assigned = row_ids.assign(counts, high)
             high = assigned.high_water_mark
             ids = pc.replace_with_mask(batch.column("baseRowId"), fresh, assigned.base_row_ids)
@@ -242,11 +307,27 @@ def with_row_ids(changes: Changes, mark: int | None, version: int) -> tuple[Chan
         versions = row_ids.fill_commit_versions(batch.column("defaultRowCommitVersion"), version)
         out.append(_set(batch, "defaultRowCommitVersion", versions))
     changes = replace(changes, adds=tuple(out))
-    if high is not None and high != mark:
+    if high is not None and high != (row_ids.NO_MARK if mark is None else mark):
         domain = DomainMetadata(domain=row_ids.DOMAIN, configuration=row_ids.encode_mark(high))
         others = tuple(d for d in changes.domains if d.domain != row_ids.DOMAIN)
         changes = replace(changes, domains=(*others, domain))
     return changes, high
+
+
+def with_deletion_times(changes: Changes, now: int) -> Changes:
+    """``changes`` whose removes say when, as tombstones are kept from then on, and what they carry."""
+    out: list[pa.RecordBatch] = []
+    for batch in changes.removes:
+        times = batch.column("deletionTimestamp")
+        if times.null_count:
+            batch = _set(batch, "deletionTimestamp", pc.fill_null(times, pa.scalar(now, pa.int64())))
+        extended = batch.column("extendedFileMetadata")
+        if extended.null_count:
+            whole = pc.and_(batch.column("size").is_valid(), batch.column("partitionValues").is_valid())
+            known = pc.if_else(whole, True, pa.scalar(None, pa.bool_()))
+            batch = _set(batch, "extendedFileMetadata", pc.coalesce(extended, known))
+        out.append(batch)
+    return replace(changes, removes=tuple(out))
 
 
 def _set(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:

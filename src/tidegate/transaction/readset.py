@@ -45,7 +45,7 @@ class ReadSet:
     def may_match(self, adds: pa.RecordBatch, metadata: Metadata) -> bool:
         """Whether a row of ``adds`` could be one that this read set was asked for."""
         if self.whole_table:
-            return adds.num_rows > 0
+            return bool(adds.num_rows)
         return any(
             could_match(adds, p, metadata.schema, metadata.partition_columns, mapping_mode(metadata))
             for p in self.predicates

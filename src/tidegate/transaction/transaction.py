@@ -14,7 +14,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
@@ -26,9 +26,12 @@ from tidegate._version import __version__
 from tidegate.errors import (
     ConcurrentWriteException,
     DeltaConcurrentModificationException,
+    FeaturesMismatchError,
+    InvalidCommitError,
     MaxCommitAttemptsError,
     NameTakenError,
     NotATableError,
+    ProtocolChangedException,
     StorageError,
     TransactionStateError,
 )
@@ -37,7 +40,7 @@ from tidegate.files import row_ids
 from tidegate.files.predicate import Predicate
 from tidegate.log import checksum as checksums
 from tidegate.log import names
-from tidegate.log.actions import Action, CommitActions
+from tidegate.log.actions import ADD_SCHEMA, Action, CommitActions
 from tidegate.log.checksum import Checksum
 from tidegate.log.replay import SmallState, small_state
 from tidegate.log.segment import LogFile, Segment
@@ -49,7 +52,7 @@ from tidegate.protocol.protocol import Protocol
 from tidegate.schema.mapping import MAX_COLUMN_ID, assign_mapping, mapping_mode
 from tidegate.storage.store import FileInfo
 from tidegate.transaction import hooks as after
-from tidegate.transaction.conflicts import Isolation, Ours, Winner, conflict
+from tidegate.transaction.conflicts import Isolation, Ours, Winner, conflict, only_identity_moved
 from tidegate.transaction.pending import (
     Changes,
     Files,
@@ -57,6 +60,7 @@ from tidegate.transaction.pending import (
     Prepared,
     check,
     tracks_rows,
+    with_deletion_times,
     with_row_ids,
 )
 from tidegate.transaction.readset import ReadSet
@@ -67,8 +71,12 @@ ENGINE = f"Tidegate/{__version__}"
 MAX_ATTEMPTS = 10_000_000
 _FIRST_PAUSE = 0.002
 _LONGEST_PAUSE = 0.5
+_DAY = 86_400_000
+# In the commitInfo of a commit that could not keep the ids of the rows it moved or changed.
+_ROWS_PRESERVED = "delta.rowTracking.preserved"
 
 Sleep = Callable[[float], None]
+Commit = tuple[LogFile, CommitActions]
 
 
 @dataclass(frozen=True)
@@ -83,15 +91,20 @@ class Committed:
 
 @dataclass(frozen=True)
 class _State:
-    """The table as the loop knows it: the version read, carried on over every winner."""
+    """The table as the loop knows it: the version read, carried on over every winner.
+
+    ``timestamp`` is the last commit's, its own or its file's; ``since`` is what winners wrote
+    beside files; ``rows_tracked_since`` says that one of them switched row tracking on.
+    """
 
     version: int
     protocol: Protocol
     metadata: Metadata
-    in_commit_timestamp: int | None
-    row_mark: int | None
-    checksum: Checksum | None
-    small: SmallState | None
+    timestamp: int | None = None
+    row_mark: int | None = None
+    checksum: Checksum | None = None
+    since: SmallState = field(default_factory=SmallState)
+    rows_tracked_since: bool = False
 
 
 class Transaction:
@@ -115,6 +128,7 @@ class Transaction:
         self._hooks = hooks
         self._sleep = sleep
         self._max_attempts = max_attempts
+        self._empty = Metadata(id=str(uuid.uuid4()))
         self._new_metadata: Metadata | None = None
         self._new_protocol: Protocol | None = None
         self._has_written = False
@@ -150,7 +164,7 @@ class Transaction:
         """The metadata as this transaction will leave it."""
         if self._new_metadata is not None:
             return self._new_metadata
-        return _EMPTY if self.snapshot is None else self.snapshot.metadata
+        return self._empty if self.snapshot is None else self.snapshot.metadata
 
     @property
     def protocol(self) -> Protocol:
@@ -168,7 +182,7 @@ class Transaction:
     ) -> pa.Table:
         """The live files that may match; both the predicate and the files count as read."""
         if self.snapshot is None:
-            return pa.table({})
+            return ADD_SCHEMA.empty_table().select(list(columns or ADD_SCHEMA.names))
         if isinstance(predicate, str):
             predicate = predicates.parse(predicate)
         if predicate is not None:
@@ -232,7 +246,7 @@ class Transaction:
             self._change(metadata, self.snapshot)
 
     def _create(self, metadata: Metadata) -> None:
-        protocol = negotiate.for_new_table(metadata, self._defaults, self.log.registry)
+        protocol = self._protocol_to_create(metadata)
         configuration = negotiate.configuration_for_new_table(metadata.configuration, self._defaults)
         metadata = _mapped(metadata.with_configuration(properties.validate(configuration)), new=True)
         metadata.validate()
@@ -240,10 +254,20 @@ class Transaction:
             metadata = msgspec.structs.replace(metadata, created_time=self.log.clock())
         self._new_metadata, self._new_protocol = metadata, protocol
 
+    def _protocol_to_create(self, metadata: Metadata) -> Protocol:
+        protocol = negotiate.for_new_table(metadata, self._defaults, self.log.registry)
+        asked = self._new_protocol
+        return protocol if asked is None else asked.merge(protocol, rules=self.log.registry.rules)
+
     def _change(self, metadata: Metadata, snapshot: Snapshot) -> None:
         registry = self.log.registry
         current = self._new_protocol or snapshot.protocol
-        protocol, configuration = negotiate.apply_properties(current, metadata.configuration, registry)
+        before = snapshot.metadata.configuration
+        # Only what is being set now speaks to the protocol; what some writer once stored does not.
+        asked = {k: v for k, v in metadata.configuration.items() if before.get(k) != v}
+        protocol, stored = negotiate.apply_properties(current, asked, registry)
+        kept = {k: v for k, v in metadata.configuration.items() if k not in asked}
+        configuration = {**negotiate.strip_protocol_properties(kept), **stored}
         metadata = _mapped(metadata.with_configuration(configuration), new=False)
         metadata.validate()
         protocol = negotiate.check_requirements(metadata, protocol, registry) or protocol
@@ -253,12 +277,15 @@ class Transaction:
 
     def update_protocol(self, protocol: Protocol, *, dropped: str | None = None) -> None:
         """Give the table a new protocol; it may only lose the one feature that is being dropped."""
+        self._check_transition(protocol, dropped)
+        self._new_protocol = protocol
+
+    def _check_transition(self, protocol: Protocol, dropped: str | None = None) -> None:
         if self.snapshot is not None:
             negotiate.check_transition(
                 self.snapshot.protocol, protocol, dropped=dropped, registry=self.log.registry
             )
         self.log.registry.check_write(protocol, table=self.log.url)
-        self._new_protocol = protocol
 
     # ------------------------------------------------------------------ the commit
 
@@ -282,12 +309,10 @@ class Transaction:
         if self._finished:
             raise TransactionStateError("This transaction is over; begin a new one.", table=self.log.url)
         self._finished = True
-        changes = Changes.of(actions, adds=adds, removes=removes)
-        changes = replace(
-            changes,
-            protocol=changes.protocol or self._new_protocol,
-            metadata=changes.metadata or self._new_metadata,
-        )
+        changes = self._with_head(Changes.of(actions, adds=adds, removes=removes))
+        # Who moves an application on must not move it twice: its ``txn`` counts as read.
+        for txn in changes.txns:
+            self.read_set = self.read_set.with_app(txn.app_id)
         state = self._start()
         self._check(changes, state)
         note = _CommitNote(
@@ -303,50 +328,103 @@ class Transaction:
         prepared, attempts = self._publish(changes, state, note, retry)
         return self._committed(prepared, attempts)
 
+    def _with_head(self, changes: Changes) -> Changes:
+        """``changes`` with the protocol and the metadata of this transaction, each checked on its way."""
+        protocol, metadata = changes.protocol, changes.metadata
+        if metadata is not None and self._new_metadata is not None:
+            raise _twice("metaData").at(table=self.log.url)
+        if protocol is not None:
+            known = self._new_protocol
+            if known is not None and not known.can_upgrade_to(protocol, self.log.registry.rules):
+                raise _twice("protocol").at(table=self.log.url)
+            self._check_transition(protocol)
+        elif metadata is not None:
+            protocol = self._protocol_for(metadata)
+        return replace(
+            changes, protocol=protocol or self._new_protocol, metadata=metadata or self._new_metadata
+        )
+
+    def _protocol_for(self, metadata: Metadata) -> Protocol | None:
+        """What metadata that comes among the actions needs beyond the protocol there is."""
+        negotiate.assert_no_protocol_properties(metadata.configuration)
+        if self._has_written and not only_identity_moved(self.metadata, metadata):
+            raise TransactionStateError(
+                "Cannot update the metadata in a transaction that has already written data.",
+                table=self.log.url,
+                hint="Only the marks of identity columns may still move.",
+            )
+        if self.snapshot is None:
+            return self._protocol_to_create(metadata)
+        return negotiate.check_requirements(
+            metadata, self._new_protocol or self.snapshot.protocol, self.log.registry
+        )
+
     def _start(self) -> _State:
         s = self.snapshot
         if s is None:
-            return _State(-1, self.protocol, self.metadata, None, None, None, None)
-        mark = s.domains.get(row_ids.DOMAIN) if s.protocol.supports("rowTracking") else None
+            return _State(-1, self.protocol, self.metadata)
         return _State(
             s.version,
             s.protocol,
             s.metadata,
-            s.in_commit_timestamp,
-            None if mark is None else row_ids.decode_mark(mark.configuration),
+            s.timestamp_ms if _keeps_time(s.metadata) else None,
+            self._row_mark(s.protocol, SmallState()),
             after.known_checksum(s),
-            None,
         )
 
+    def _row_mark(self, protocol: Protocol, since: SmallState) -> int | None:
+        """The highest row id given out, None while there is none."""
+        if not protocol.supports("rowTracking"):
+            return None
+        found = since.domains.get(row_ids.DOMAIN)
+        if found is None and self.snapshot is not None:
+            found = self.snapshot.domains.get(row_ids.DOMAIN)
+        return None if found is None or found.removed else row_ids.decode_mark(found.configuration)
+
     def _check(self, changes: Changes, state: _State) -> None:
+        registry = self.log.registry
         protocol = changes.protocol or state.protocol
         metadata = changes.metadata or state.metadata
         if changes.metadata is not None:
             negotiate.assert_no_protocol_properties(changes.metadata.configuration)
+            changes.metadata.validate()
         if changes.protocol is not None:
-            changes.protocol.validate()
-        self.log.registry.check_write(protocol, table=self.log.url)
+            changes.protocol.validate(registry.rules)
+        registry.check_write(protocol, table=self.log.url)
         if changes.metadata is not None or changes.protocol is not None:
-            negotiate.assert_features_match(protocol, metadata, self.log.registry)
-        check(changes, protocol, metadata, first=self.snapshot is None)
+            negotiate.assert_features_match(protocol, metadata, registry)
+        # A legacy protocol that the table had already is left alone, one that we write is not.
+        if changes.metadata is not None or not state.protocol.can_upgrade_to(protocol, registry.rules):
+            needed = negotiate.upgrade_for_metadata(protocol, metadata, registry)
+            if needed is not None:
+                lacking = sorted(needed.features(registry.rules) - protocol.features(registry.rules))
+                raise FeaturesMismatchError(
+                    f"the metadata uses features that the {protocol} lacks: {', '.join(lacking)}",
+                    table=self.log.url,
+                )
+        before = None if self.snapshot is None else state.metadata
+        check(changes, protocol, metadata, before=before)
 
     def _isolation(self, changes: Changes) -> Isolation:
         return Isolation.SNAPSHOT if changes.only_rearranges else Isolation.SERIALIZABLE
 
     def _is_blind(self, changes: Changes) -> bool:
-        return bool(changes.adds) and not (changes.removes or changes.cdcs) and self.read_set.empty
+        """Whether this commit would be the same whatever the table held."""
+        return not (changes.removes or changes.cdcs) and self.read_set.empty
 
     def _publish(
         self, changes: Changes, state: _State, note: _CommitNote, retry: bool
     ) -> tuple[Prepared, int]:
         """The loop. Returns the attempt that became visible, and how many there were."""
         attempts = 0
-        self._winners: list[tuple[LogFile, CommitActions]] = []
+        self._winners: list[Commit] = []
+        self._check_reachable()
         while True:
             attempts += 1
             prepared = self._prepare(changes, state, note)
             _log.debug("%s: attempt %d at version %d", self.log.url, attempts, prepared.version)
-            if self._put(prepared):
+            winners = self._put(prepared)
+            if winners is None:
                 self._after_state = state
                 return prepared, attempts
             if not retry:
@@ -362,31 +440,58 @@ class Transaction:
                     table=self.log.url,
                     version=prepared.version,
                 )
-            winners = read_commits(self.log, prepared.version)
             for found, actions in winners:
-                changes, state = self._after(changes, state, note, found, actions)
+                state = self._after(changes, state, note, found, actions)
             self._winners += winners
             if attempts > 1:
                 pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(attempts, 10))
                 self._sleep(pause * random.random())
 
-    def _put(self, prepared: Prepared) -> bool:
-        """Put the next version if nobody has; True when it is ours, also if the answer was lost."""
+    def _check_reachable(self) -> None:
+        """Refuse a version read so long ago that a cleanup may have taken away what came after it.
+
+        The next version would look free, and what is put there nobody would ever see. Cleanup only
+        takes what is older than a day's beginning, so most commits need not ask.
+        """
+        s = self.snapshot
+        if s is None or s.timestamp_ms // _DAY >= self.log.clock() // _DAY or s._still_there():
+            return
+        raise ConcurrentWriteException(
+            f"The log no longer goes on from version {s.version}, which this transaction has read.",
+            table=self.log.url,
+            version=s.version,
+            hint="Log retention was at work; run the operation again on the table as it is now.",
+        )
+
+    def _put(self, prepared: Prepared) -> list[Commit] | None:
+        """Put the next version: None when it is ours, also if the answer was lost, else the winners."""
         name = self.log.commit_path(prepared.version)
         try:
             self.log.store.put_if_absent(name, prepared.encode())
-            return True
+            return None
         except NameTakenError:
-            return self._is_ours(prepared.version)
-        except StorageError:
+            found = read_commits(self.log, prepared.version)
+        except StorageError as e:
             # The bytes may have arrived although the answer did not: only the log can tell.
-            if self._is_ours(prepared.version):
-                return True
-            raise
+            if not self._arrived(prepared.version, e):
+                raise
+            return None
+        return None if self._is_ours(found) else found
 
-    def _is_ours(self, version: int) -> bool:
-        found = read_commits(self.log, version, limit=1)
+    def _is_ours(self, found: list[Commit]) -> bool:
         return bool(found) and found[0][1].commit_info.get("txnId") == self.txn_id
+
+    def _arrived(self, version: int, error: StorageError) -> bool:
+        """Whether the commit is there after all; where even that cannot be found out, ``error`` says so."""
+        try:
+            return self._is_ours(read_commits(self.log, version, limit=1))
+        except StorageError:
+            error.at(table=self.log.url, version=version)
+            error.hint = (
+                f"Whether version {version} was written is not known: look whether its txnId is "
+                f"{self.txn_id} before you run the operation again."
+            )
+            return False
 
     def _prepare(self, changes: Changes, state: _State, note: _CommitNote) -> Prepared:
         """The changes as they will stand in the version after ``state``."""
@@ -395,15 +500,18 @@ class Transaction:
         metadata = changes.metadata or state.metadata
         now = self.log.clock()
         own_time: int | None = None
-        if properties.get(metadata.configuration, properties.ENABLE_IN_COMMIT_TIMESTAMPS):
-            before = state.in_commit_timestamp
+        if _keeps_time(metadata):
+            before = state.timestamp
             if before is None and self.snapshot is not None:
                 before = self.snapshot.timestamp_ms
             own_time = now if before is None else max(now, before + 1)
-            changes = _with_provenance(changes, state, version, own_time)
+            changes = _with_provenance(changes, state.metadata, version, own_time)
         mark = state.row_mark
         if tracks_rows(protocol, metadata):
             changes, mark = with_row_ids(changes, mark, version)
+        changes = with_deletion_times(changes, now if own_time is None else own_time)
+        if state.rows_tracked_since:
+            note = replace(note, tags={**(note.tags or {}), _ROWS_PRESERVED: "false"})
         return Prepared(version, changes, note.render(now, own_time), own_time, mark)
 
     def _after(
@@ -413,8 +521,8 @@ class Transaction:
         note: _CommitNote,
         found: LogFile,
         actions: CommitActions,
-    ) -> tuple[Changes, _State]:
-        """Carry changes and state over one winner, or raise the conflict."""
+    ) -> _State:
+        """Carry the state over one winner, or raise the conflict."""
         version = found.name.version
         winner = Winner(version, actions, actions.commit_info)
         ours = Ours(
@@ -428,50 +536,55 @@ class Transaction:
             domains=changes.domains,
             isolation=note.isolation,
             blind_append=note.is_blind,
+            registry=self.log.registry,
         )
         problem: DeltaConcurrentModificationException | None
         if state.version < 0:
-            problem = ConcurrentWriteException(
-                "Another writer created the table first.", hint="Run the operation again."
+            problem = ProtocolChangedException(
+                "Another writer created the table first.",
+                hint="Run the operation again on the table as it is now.",
             )
         else:
             problem = conflict(ours, winner)
         if problem is not None:
             raise problem.at(table=self.log.url, version=version)
         protocol = actions.protocol or state.protocol
+        metadata = actions.metadata or state.metadata
         if actions.protocol is not None:
             self.log.registry.check_write(protocol, table=self.log.url, version=version)
-        mark = next((d for d in actions.domains if d.domain == row_ids.DOMAIN), None)
+        since = small_state(actions).over(state.since)
         own = winner.info.get("inCommitTimestamp")
-        return changes, _State(
+        own = own if isinstance(own, int) else None
+        new = _State(
             version,
             protocol,
-            actions.metadata or state.metadata,
-            own if isinstance(own, int) else found.info.modified,
-            state.row_mark if mark is None else row_ids.decode_mark(mark.configuration),
+            metadata,
+            own if own is not None else found.info.modified,
+            self._row_mark(protocol, since),
             self._advance(state, actions, winner.info.get("txnId"), own),
-            small_state(actions).over(self._small(state)),
+            since,
+            state.rows_tracked_since or (_keeps_rows(metadata) and not _keeps_rows(state.metadata)),
         )
+        if actions.protocol is not None or actions.metadata is not None:
+            # What we commit was checked against a table that is no more.
+            self._check(changes, new)
+        return new
 
     def _small(self, state: _State) -> SmallState:
-        if state.small is not None:
-            return state.small
-        return self.snapshot.small if self.snapshot is not None else SmallState()
+        return state.since if self.snapshot is None else state.since.over(self.snapshot.small)
 
     def _advance(
         self, state: _State, actions: CommitActions, txn_id: str | None, own_time: int | None
     ) -> Checksum | None:
         """The checksum after ``actions``, None where it does not follow from the one before."""
-        small = small_state(actions).over(self._small(state))
-        if state.version < 0:
-            empty = checksums.of_state(checksums.count([]), small, all_files=[])
-            return checksums.advance(
-                empty, small, actions.adds, actions.removes, txn_id=txn_id, in_commit_timestamp=own_time
-            )
-        if state.checksum is None:
+        previous = state.checksum
+        if previous is None and state.version >= 0:
             return None
+        small = small_state(actions).over(self._small(state))
+        if previous is None:
+            previous = checksums.of_state(checksums.count([]), small, all_files=[])
         return checksums.advance(
-            state.checksum, small, actions.adds, actions.removes, txn_id=txn_id, in_commit_timestamp=own_time
+            previous, small, actions.adds, actions.removes, txn_id=txn_id, in_commit_timestamp=own_time
         )
 
     def _committed(self, prepared: Prepared, attempts: int) -> Committed:
@@ -479,11 +592,11 @@ class Transaction:
         actions = prepared.as_actions()
         checksum = None
         try:
-            checksum = self._advance(
-                self._after_state, actions, self.txn_id, prepared.in_commit_timestamp
-            )
+            checksum = self._advance(self._after_state, actions, self.txn_id, prepared.in_commit_timestamp)
         except Exception:
-            _log.warning("%s: the checksum of version %d is left out", self.log.url, prepared.version, exc_info=True)
+            _log.warning(
+                "%s: the checksum of version %d is left out", self.log.url, prepared.version, exc_info=True
+            )
         snapshot = self._next_snapshot(prepared, actions, checksum)
         _log.debug("%s: version %d is committed (%s)", self.log.url, prepared.version, self.txn_id)
         after.run(self._hooks, after.AfterCommit(snapshot, prepared, checksum))
@@ -545,7 +658,19 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-_EMPTY = Metadata(id=str(uuid.UUID(int=0)))
+def _twice(name: str) -> InvalidCommitError:
+    return InvalidCommitError(
+        f"A commit holds at most one {name} action.",
+        hint="It was changed in the transaction already; leave it out of the actions.",
+    )
+
+
+def _keeps_time(metadata: Metadata) -> bool:
+    return metadata.property(properties.ENABLE_IN_COMMIT_TIMESTAMPS)
+
+
+def _keeps_rows(metadata: Metadata) -> bool:
+    return metadata.property(properties.ENABLE_ROW_TRACKING)
 
 
 def _mapped(metadata: Metadata, *, new: bool) -> Metadata:
@@ -564,15 +689,17 @@ def _mapped(metadata: Metadata, *, new: bool) -> Metadata:
     return metadata.with_schema(schema).with_configuration(configuration)
 
 
-def _with_provenance(changes: Changes, state: _State, version: int, own_time: int) -> Changes:
-    """A commit that switches in-commit timestamps on later than version 0 says when that was."""
+def _with_provenance(changes: Changes, before: Metadata, version: int, own_time: int) -> Changes:
+    """New metadata that says since when the table keeps in-commit timestamps.
+
+    The commit that switches them on later than version 0 says so itself; those after it hand it on.
+    """
     if changes.metadata is None or version == 0:
         return changes
-    if properties.get(state.metadata.configuration, properties.ENABLE_IN_COMMIT_TIMESTAMPS):
-        return changes
-    configuration = {
-        **changes.metadata.configuration,
-        properties.IN_COMMIT_TIMESTAMP_VERSION.key: str(version),
-        properties.IN_COMMIT_TIMESTAMP_TIMESTAMP.key: str(own_time),
-    }
-    return replace(changes, metadata=changes.metadata.with_configuration(configuration))
+    at, when = properties.IN_COMMIT_TIMESTAMP_VERSION.key, properties.IN_COMMIT_TIMESTAMP_TIMESTAMP.key
+    if _keeps_time(before):
+        provenance = {k: before.configuration[k] for k in (at, when) if k in before.configuration}
+    else:
+        provenance = {at: str(version), when: str(own_time)}
+    rest = {k: v for k, v in changes.metadata.configuration.items() if k not in (at, when)}
+    return replace(changes, metadata=changes.metadata.with_configuration({**rest, **provenance}))

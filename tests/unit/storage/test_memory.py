@@ -115,6 +115,20 @@ def test_death_in_the_middle_of_deleting_many(when: When, left: list[str]) -> No
     assert sorted(content(store.survivor())) == left
 
 
+def test_an_operation_overtaken_by_death_changes_nothing() -> None:
+    store = MemoryStore()
+
+    def another_thread_dies() -> None:
+        store.die_at(1)
+        with pytest.raises(StoreDied):
+            store.get("a")
+
+    store.call_at(1, another_thread_dies)
+    with pytest.raises(StoreDied):
+        store.put("a", b"1")
+    assert content(store.survivor()) == {}
+
+
 def test_operations_count_from_the_planning() -> None:
     store = MemoryStore()
     store.put("a", b"1")

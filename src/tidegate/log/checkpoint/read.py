@@ -98,8 +98,10 @@ class ParquetPart:
         """Whether the statistics prove that a leaf has no value in a row group."""
         column = self.metadata.row_group(group).column(leaf)
         stats = column.statistics
+        # The values of an empty map are null too, but the map is not.
         return (
-            stats is not None
+            self.metadata.schema.column(leaf).max_repetition_level == 0
+            and stats is not None
             and stats.has_null_count
             and not stats.has_min_max
             and stats.null_count == column.num_values
@@ -115,6 +117,10 @@ class ParquetPart:
                 for p, i in self.leaves.items()
             )
         ]
+
+    def read_columns(self, group: int, columns: list[str]) -> pa.Table:
+        """Whole top-level columns of one row group."""
+        return _guard(self.path, lambda: self.open().read_row_group(group, columns=columns))
 
     def open(self) -> pq.ParquetFile:
         return pq.ParquetFile(
@@ -168,9 +174,7 @@ class CheckpointReader:
             groups = {a: part.row_groups(a) for a in _SMALL}
             for group in sorted({g for found in groups.values() for g in found}):
                 wanted = [a for a in _SMALL if group in groups[a]]
-                table = _guard(
-                    part.path, lambda p=part, g=group, w=wanted: p.open().read_row_group(g, columns=w)
-                )
+                table = part.read_columns(group, wanted)
                 for action in wanted:
                     column = table.column(action)
                     if column.null_count < len(column):

@@ -9,6 +9,7 @@ Specification: "Checkpoints", "Checkpoint Schema", "V2 Spec", "Last Checkpoint F
 from __future__ import annotations
 
 import logging
+import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from tidegate.log.actions import (
     ADD_SCHEMA,
     DV_TYPE,
     STRING_MAP,
+    Action,
     Add,
     CheckpointMetadata,
     Sidecar,
@@ -41,7 +43,9 @@ from tidegate.log.checksum import Checksum
 from tidegate.log.segment import Checkpoint, LogFile
 from tidegate.log.snapshot import Snapshot
 from tidegate.schema.arrow import to_arrow_type
-from tidegate.schema.mapping import mapping_mode, physical_name
+from tidegate.metadata import Metadata
+from tidegate.schema.mapping import logical_to_physical, mapping_mode, physical_name, to_physical
+from tidegate.schema.paths import split_path
 from tidegate.storage.store import FileInfo
 
 _log = logging.getLogger(__name__)
@@ -112,7 +116,7 @@ class AddLayout:
         as_json = bool(properties.get(configuration, properties.CHECKPOINT_STATS_AS_JSON))
         as_struct = bool(properties.get(configuration, properties.CHECKPOINT_STATS_AS_STRUCT))
         mode = mapping_mode(metadata)
-        parsed = stats.stats_type(metadata) if as_struct else None
+        parsed = _parsed_type(metadata) if as_struct else None
         typed = None
         if as_struct and metadata.partition_columns:
             typed = tuple((physical_name(f, mode), f.type) for f in metadata.partition_schema.fields)
@@ -154,13 +158,31 @@ class AddLayout:
                 column.null_count == 0 or column.null_count == batch.column("stats").null_count
             ):
                 return column
-        return stats.parse(batch.column("stats"), self.parsed_stats)
+        return stats.parse_for_checkpoint(batch.column("stats"), self.parsed_stats)
 
     def _partitions(self, batch: pa.RecordBatch, kind: pa.StructType) -> pa.Array:
         assert self.partition_types is not None
         values = batch.column("partitionValues")
         columns = [partitions.typed(values, name, t) for name, t in self.partition_types]
         return pa.StructArray.from_arrays(columns, fields=list(kind))
+
+
+def _parsed_type(metadata: Metadata) -> pa.StructType:
+    """The type of ``stats_parsed``: the columns that the table's properties want indexed."""
+    mode = mapping_mode(metadata)
+    named = properties.get(metadata.configuration, properties.DATA_SKIPPING_STATS_COLUMNS)
+    columns = None
+    if named is not None:
+        # Commas separate columns, but not within backticks.
+        texts = [t.strip() for t in re.findall(r"(?:`(?:[^`]|``)*`|[^,`])+", named)]
+        paths = [logical_to_physical(metadata.schema, split_path(t), mode) for t in texts]
+        columns = [p for p in paths if p is not None]
+    return stats.stats_type(
+        to_physical(metadata.schema, mode),
+        [physical_name(f, mode) for f in metadata.partition_schema.fields],
+        num_indexed=properties.get(metadata.configuration, properties.DATA_SKIPPING_NUM_INDEXED_COLS),
+        stats_columns=columns,
+    )
 
 
 class _Rows:
@@ -413,12 +435,12 @@ def _write_v2(snapshot: Snapshot, top_level: str = "json") -> Written:
                 close()
     close()
     checksum = stream.checksum()
-    tags = {
+    tags: dict[str, str | None] = {
         "sidecarNumActions": str(actions),
         "sidecarSizeInBytes": str(size),
         "numOfAddFiles": str(stream.counts.files),
     }
-    top = [
+    top: list[Action] = [
         CheckpointMetadata(version=snapshot.version, tags=tags),
         snapshot.protocol,
         snapshot.metadata,
@@ -441,7 +463,7 @@ def _write_v2(snapshot: Snapshot, top_level: str = "json") -> Written:
     return Written(hint, checksum, _placed(snapshot, name, length))
 
 
-def _v2_parquet(snapshot: Snapshot, sidecars: list[Sidecar], tags: dict[str, str]) -> pa.Buffer:
+def _v2_parquet(snapshot: Snapshot, sidecars: list[Sidecar], tags: dict[str, str | None]) -> pa.Buffer:
     rows = _Rows(
         {
             "checkpointMetadata": _CHECKPOINT_METADATA,

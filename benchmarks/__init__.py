@@ -1,0 +1,1 @@
+"""Benchmarks: Tidegate side by side with its peers, measured in one run. ``make bench`` runs them."""

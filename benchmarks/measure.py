@@ -1,0 +1,168 @@
+"""One measurement in a process of its own: ``python -m benchmarks.measure NAME PATH`` prints JSON.
+
+A fresh process per measurement keeps caches, allocators and peak memory apart. Imports are not part
+of the time; the files are in the page cache.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Result = dict[str, Any]
+
+
+def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    value = work()
+    return time.perf_counter() - start, value
+
+
+def load_tidegate(path: str) -> Result:
+    """Open and list every live file with all columns."""
+    import tidegate
+
+    seconds, table = _timed(lambda: tidegate.open(path).files())
+    return {"seconds": seconds, "files": table.num_rows}
+
+
+def load_tidegate_paths(path: str) -> Result:
+    """Open and list every live file, path and size alone."""
+    import tidegate
+
+    seconds, table = _timed(lambda: tidegate.open(path).files(columns=["path", "size"]))
+    return {"seconds": seconds, "files": table.num_rows}
+
+
+def load_delta_rs(path: str) -> Result:
+    """delta-rs: open and list every live file's address."""
+    from deltalake import DeltaTable
+
+    seconds, files = _timed(lambda: DeltaTable(path).file_uris())
+    return {"seconds": seconds, "files": len(files)}
+
+
+def prune_tidegate(path: str) -> Result:
+    """Open and list the files that may hold one range of ids."""
+    import tidegate
+
+    predicate = "id BETWEEN 5000000 AND 5009999"
+    seconds, table = _timed(lambda: tidegate.open(path).files(predicate))
+    return {"seconds": seconds, "files": table.num_rows}
+
+
+def update_tidegate(path: str) -> Result:
+    """Bring a loaded snapshot up to one new commit; the file list after it is timed apart."""
+    import tidegate
+    from benchmarks.tables import adds
+    from tidegate.log.snapshot import load
+    from tidegate.log.table_log import TableLog
+
+    snapshot = load(TableLog.at(path))
+    files = snapshot.files().num_rows
+    tidegate.Transaction.begin(path).commit(adds=adds(10_000_000 + files, 40))
+    seconds, updated = _timed(snapshot.update)
+    listing, table = _timed(updated.files)
+    return {"seconds": seconds, "files_seconds": listing, "files": table.num_rows - files}
+
+
+def commit_tidegate(path: str) -> Result:
+    """The median of 50 commits of one file each, every one from a fresh look at the table."""
+    import tidegate
+    from benchmarks.tables import adds
+
+    times = []
+    for i in range(50):
+        new = adds(20_000_000 + time.time_ns() % 1_000_000_000 + i, 1)
+        times.append(_timed(lambda new=new: tidegate.Transaction.begin(path).commit(adds=new))[0])
+    return {"seconds": statistics.median(times)}
+
+
+def commits_tidegate(path: str) -> Result:
+    """Commits per second on a small table: each transaction begins where the last one ended."""
+    import tidegate
+    from benchmarks.tables import SCHEMA
+    from tidegate.log.actions import Add
+    from tidegate.metadata import Metadata
+
+    root = Path(path) / f"tidegate-{time.time_ns()}"
+    first = tidegate.Transaction.begin(root)
+    first.update_metadata(Metadata(id="1", schema_string=SCHEMA))
+    snapshot = first.commit(operation="CREATE TABLE").snapshot
+    n = 200
+
+    def loop() -> None:
+        nonlocal snapshot
+        for i in range(n):
+            add = Add(
+                path=f"f{i}.parquet",
+                partition_values={},
+                size=10,
+                modification_time=1,
+                data_change=True,
+                stats='{"numRecords":1}',
+            )
+            snapshot = tidegate.Transaction(snapshot.log, snapshot.update()).commit([add]).snapshot
+
+    seconds, _ = _timed(loop)
+    return {"seconds": seconds / n, "per_second": n / seconds}
+
+
+def commits_delta_rs(path: str) -> Result:
+    """delta-rs: the same loop, adds without data."""
+    import pyarrow as pa
+    from deltalake import DeltaTable
+    from deltalake.transaction import AddAction
+
+    root = str(Path(path) / f"delta-rs-{time.time_ns()}")
+    schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    table = DeltaTable.create(root, schema=schema)
+    n = 100
+
+    def loop() -> None:
+        for i in range(n):
+            add = AddAction(
+                path=f"f{i}.parquet",
+                size=10,
+                partition_values={},
+                modification_time=1,
+                data_change=True,
+                stats='{"numRecords":1}',
+            )
+            table.create_write_transaction([add], mode="append", schema=table.schema())
+            table.update_incremental()
+
+    seconds, _ = _timed(loop)
+    return {"seconds": seconds / n, "per_second": n / seconds}
+
+
+def checkpoint_tidegate(path: str) -> Result:
+    """Write a checkpoint of the latest version."""
+    from tidegate.log.checkpoint.write import write_checkpoint
+    from tidegate.log.snapshot import load
+    from tidegate.log.table_log import TableLog
+
+    snapshot = load(TableLog.at(path))
+    seconds, written = _timed(lambda: write_checkpoint(snapshot))
+    name = written.checkpoint.files[0].info.name
+    snapshot.log.store.delete([name])
+    return {"seconds": seconds, "files": written.hint.num_of_add_files, "bytes": written.hint.size_in_bytes}
+
+
+def main() -> None:
+    name, path = sys.argv[1:3]
+    result = globals()[name](path)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Kilobytes on Linux, bytes on macOS.
+    result["peak_mib"] = peak / (1024 if sys.platform != "darwin" else 1024 * 1024)
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

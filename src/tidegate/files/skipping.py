@@ -1,0 +1,218 @@
+"""Which files may hold a row for which a predicate is true: partition pruning and data skipping.
+
+A file is left out only when its partition values and statistics prove that no row of it matches;
+whatever is missing, malformed or in doubt keeps it. Every node of a predicate is asked two questions,
+*may it be true* and *may it be false* for some row, so that negation swaps the questions and
+null, which is neither, needs no care of its own. All work is on Arrow columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.errors import PredicateError
+from tidegate.files import answers, stats
+from tidegate.files import comparisons as cmp
+from tidegate.files.answers import Mask
+from tidegate.files.bounds import FileColumns, Need
+from tidegate.files.predicate import And, Constant, Not, Or, Predicate, Unknown, conjunction
+from tidegate.schema.mapping import Mode
+from tidegate.schema.types import StructType
+
+# Smaller chunks than these are put together: each costs its share of calls, however few its rows.
+_SMALL_CHUNK = 8_192
+_BATCH_ROWS = 131_072
+_COLUMNS = ("partitionValues", "stats", "stats_parsed")
+
+_NEGATED = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+def keep_mask(
+    files: pa.RecordBatch | pa.Table,
+    predicate: Predicate,
+    schema: StructType,
+    partition_columns: Iterable[str] = (),
+    mapping_mode: Mode = "none",
+) -> pa.BooleanArray:
+    """True where a file may hold a row for which ``predicate`` is true.
+
+    ``files`` has the columns of ``add`` as they are called there: ``partitionValues``, and ``stats``
+    (JSON), ``stats_parsed`` or both; where a row has both, ``stats_parsed`` counts.
+    """
+    partitions = tuple(partition_columns)
+    bound = cmp.bind(predicate, schema, partitions, mapping_mode)
+    masks = [_keep_batch(batch, bound) for batch in _batches(files)]
+    if not masks:
+        return pa.array([], pa.bool_())
+    return masks[0] if len(masks) == 1 else pa.concat_arrays(masks)
+
+
+def could_match(
+    files: pa.RecordBatch | pa.Table,
+    predicate: Predicate,
+    schema: StructType,
+    partition_columns: Iterable[str] = (),
+    mapping_mode: Mode = "none",
+) -> bool:
+    """Whether any of the files may hold a matching row: what a conflict check asks of a winner's adds."""
+    mask = keep_mask(files, predicate, schema, partition_columns, mapping_mode)
+    return bool(mask.true_count)
+
+
+def evaluate_partitions(
+    files: pa.RecordBatch | pa.Table,
+    predicate: Predicate,
+    schema: StructType,
+    partition_columns: Iterable[str],
+    mapping_mode: Mode = "none",
+) -> pa.BooleanArray:
+    """The exact answer, true, false or null, of a predicate on partition columns alone.
+
+    ``PredicateError`` where the predicate asks for more than that, or for something whose answer
+    depends on the session; ``LogError`` where a partition value does not parse.
+    """
+    bound = cmp.bind(predicate, schema, tuple(partition_columns), mapping_mode)
+    for node in bound.walk():
+        leaf = getattr(node, "leaf", None)
+        if isinstance(node, Unknown) or (leaf is not None and not leaf.is_partition):
+            raise PredicateError(
+                f"{predicate} is not decided by the partition columns alone.",
+                hint="It must compare partition columns with plain values.",
+            )
+    parts = []
+    for batch in _batches(files):
+        columns = FileColumns(batch, (), strict=True)
+        true, false = (_as_array(_may(bound, want, columns), len(batch)) for want in (True, False))
+        none = pa.scalar(None, pa.bool_())
+        parts.append(pc.if_else(true, True, pc.if_else(false, False, none)))
+    return pa.concat_arrays(parts) if parts else pa.array([], pa.bool_())
+
+
+def needed_columns(
+    predicate: Predicate, schema: StructType, partition_columns: Iterable[str], mapping_mode: Mode = "none"
+) -> frozenset[str]:
+    """Which of ``partitionValues`` and ``stats`` the predicate looks at."""
+    bound = cmp.bind(predicate, schema, tuple(partition_columns), mapping_mode)
+    leaves = [leaf for node in bound.walk() if (leaf := getattr(node, "leaf", None)) is not None]
+    return frozenset("partitionValues" if leaf.is_partition else "stats" for leaf in leaves)
+
+
+# ---------------------------------------------------------------------------- batches
+
+
+def _batches(files: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
+    present = [c for c in _COLUMNS if c in files.schema.names]
+    if isinstance(files, pa.RecordBatch):
+        if files.num_rows:
+            yield files.select(present)
+        return
+    table = files.select(present)
+    if not present:
+        # No column says anything, and a table without columns has no batches to count rows by.
+        yield pa.RecordBatch.from_arrays([pa.nulls(files.num_rows)], ["nothing"])
+        return
+    chunks = max(table.column(c).num_chunks for c in present)
+    if chunks > 1 and table.num_rows / chunks < _SMALL_CHUNK:
+        table = table.combine_chunks()
+    yield from (b for b in table.to_batches(max_chunksize=_BATCH_ROWS) if b.num_rows)
+
+
+def _keep_batch(batch: pa.RecordBatch, bound: Predicate) -> pa.BooleanArray:
+    """Partition values first: what they leave out needs no statistics, which are dear to decode."""
+    cheap, dear = _split(bound)
+    mask = _as_array(_may(cheap, True, FileColumns(batch, ())), len(batch))
+    if isinstance(dear, Constant) and dear.value:
+        return mask
+    kept = mask.true_count
+    if kept == 0:
+        return mask
+    rest = batch if kept == len(batch) else batch.filter(mask)
+    columns = FileColumns(rest, _needs(dear, True))
+    found = _as_array(_may(dear, True, columns), len(rest))
+    return found if rest is batch else pc.replace_with_mask(mask, mask, found)
+
+
+def _split(bound: Predicate) -> tuple[Predicate, Predicate]:
+    cheap: list[Predicate] = []
+    dear: list[Predicate] = []
+    for part in bound.conjuncts():
+        leaves = [leaf for n in part.walk() if (leaf := getattr(n, "leaf", None)) is not None]
+        (cheap if all(leaf.is_partition for leaf in leaves) else dear).append(part)
+    return conjunction(cheap), conjunction(dear)
+
+
+def _needs(node: Predicate, want: bool) -> Iterator[Need]:
+    """The statistics that answer whether ``node`` may be ``want``."""
+    if isinstance(node, Not):
+        yield from _needs(node.operand, not want)
+    elif isinstance(node, And | Or):
+        for operand in node.operands:
+            yield from _needs(operand, want)
+    elif isinstance(node, cmp.NullTest):
+        yield Need(stats.NULLS, node.leaf)
+    elif isinstance(node, cmp.LeafTest | cmp.PrefixTest | cmp.OneOf):
+        operator = node.operator if isinstance(node, cmp.LeafTest) else "="
+        operator = operator if want else _NEGATED[operator]
+        if operator in ("=", "!=", "<", "<="):
+            yield Need(stats.MIN, node.leaf)
+        if operator in ("=", "!=", ">", ">="):
+            yield Need(stats.MAX, node.leaf)
+        yield Need(stats.NULLS, node.leaf)
+
+
+# ---------------------------------------------------------------------------- the two questions
+
+
+def _may(node: Predicate, want: bool, files: FileColumns) -> Mask:
+    """Whether some row of each file may make ``node`` true, or false as ``want`` says."""
+    if isinstance(node, Not):
+        return _may(node.operand, not want, files)
+    if isinstance(node, And | Or):
+        return _combine(node.operands, want, files, every=isinstance(node, And) == want)
+    if isinstance(node, Constant):
+        return node.value is want
+    if isinstance(node, cmp.NullTest):
+        return _may_null(files, node.leaf, want)
+    if isinstance(node, cmp.LeafTest):
+        operator = node.operator if want else _NEGATED[node.operator]
+        if node.leaf.is_partition:
+            return answers.value_compared(node, operator, files.values(node.leaf))
+        return answers.bounds_compared(node, operator, files.bounds(node.leaf))
+    if isinstance(node, cmp.PrefixTest):
+        if node.leaf.is_partition:
+            return answers.value_prefixed(node, want, files.values(node.leaf))
+        return answers.bounds_prefixed(node, want, files.bounds(node.leaf))
+    if isinstance(node, cmp.OneOf):
+        if node.leaf.is_partition:
+            return answers.value_listed(node, want, files.values(node.leaf))
+        return answers.bounds_listed(node, want, files.bounds(node.leaf))
+    return True
+
+
+def _combine(operands: Sequence[Predicate], want: bool, files: FileColumns, every: bool) -> Mask:
+    """All of the answers where ``every``, else any of them; stops as soon as one decides."""
+    out: Mask = every
+    for operand in operands:
+        answer = _may(operand, want, files)
+        if isinstance(answer, bool):
+            if answer is not every:
+                return answer
+        elif isinstance(out, bool):
+            out = answer
+        else:
+            out = pc.and_(out, answer) if every else pc.or_(out, answer)
+    return out
+
+
+def _as_array(mask: Mask, rows: int) -> pa.BooleanArray:
+    return pa.repeat(pa.scalar(mask), rows) if isinstance(mask, bool) else mask
+
+
+def _may_null(files: FileColumns, leaf: cmp.Leaf, want: bool) -> Mask:
+    if leaf.is_partition:
+        return answers.value_null(want, files.values(leaf))
+    bounds = files.bounds(leaf)
+    return bounds.may_be_null if want else bounds.may_have_value

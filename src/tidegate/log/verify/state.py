@@ -1,0 +1,236 @@
+"""The table as ``verify`` replays it: oldest first, in columns, many commits at a time.
+
+Commits gather in a window and are laid over the live files together, so the work grows with the log
+and not with its square. The counts of every version inside a window come from the window's own file
+actions: sorted by logical file, each action finds the one before it, and what it adds or takes away
+is known without the state in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.log.actions import ADD_SCHEMA, DV_TYPE, REMOVE_SCHEMA, CommitActions
+from tidegate.log.checkpoint.read import CheckpointReader, conform
+from tidegate.log.checksum import Counts, count
+from tidegate.log.replay import SmallState, file_keys, hide, reconcile_files
+
+FILE_SCHEMA = pa.schema(
+    [ADD_SCHEMA.field(n) for n in ("path", "partitionValues", "size", "deletionVector", "baseRowId")]
+)
+TOMBSTONE_SCHEMA = pa.schema(
+    [REMOVE_SCHEMA.field(n) for n in ("path", "deletionTimestamp", "deletionVector")]
+)
+# Live files in more pieces than this are put together again.
+_MANY_BATCHES = 256
+_COUNTED = pa.schema([("version", pa.int64()), ("size", pa.int64()), ("deletionVector", DV_TYPE)])
+
+Batches = list[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one commit says of files, each logical file once, in the columns that are compared."""
+
+    version: int
+    adds: Batches
+    removes: Batches
+    keys: pa.Array | None
+
+    @classmethod
+    def of(cls, version: int, actions: CommitActions) -> Step:
+        tail = reconcile_files([actions])
+        return cls(
+            version,
+            [b.select(FILE_SCHEMA.names) for b in tail.adds],
+            [b.select(TOMBSTONE_SCHEMA.names) for b in tail.removes],
+            tail.keys,
+        )
+
+    @property
+    def rows(self) -> int:
+        return 0 if self.keys is None else len(self.keys)
+
+    def as_actions(self) -> CommitActions:
+        return CommitActions(adds=self.adds, removes=self.removes)
+
+
+@dataclass
+class State:
+    """The table at ``version``."""
+
+    version: int = -1
+    small: SmallState = field(default_factory=SmallState)
+    files: Batches = field(default_factory=list)
+    tombstones: Batches = field(default_factory=list)
+    _counts: dict[tuple[int, ...], Counts] = field(default_factory=dict)
+
+    @classmethod
+    def from_checkpoint(cls, contents: Contents) -> State:
+        small = contents.small
+        # The dictionaries are moved on from here, so they must be this state's own.
+        small = replace(small, txns=dict(small.txns), domains=dict(small.domains))
+        return cls(contents.version, small, list(contents.files), list(contents.tombstones))
+
+    @property
+    def rows(self) -> int:
+        return sum(b.num_rows for b in self.files)
+
+    def move_small(self, actions: CommitActions) -> None:
+        """Carry everything but the files over one commit. In place: it may be done for every commit."""
+        if actions.protocol is not None or actions.metadata is not None:
+            self.small = replace(
+                self.small,
+                protocol=actions.protocol or self.small.protocol,
+                metadata=actions.metadata or self.small.metadata,
+            )
+        self.small.txns.update((t.app_id, t) for t in actions.txns)
+        self.small.domains.update((d.domain, d) for d in actions.domains)
+
+    def move_files(self, steps: Sequence[Step]) -> None:
+        """Carry the files over a window of commits, in ascending order."""
+        if not steps:
+            return
+        self.version = steps[-1].version
+        tail = reconcile_files([s.as_actions() for s in reversed(steps)])
+        if tail.keys is None:
+            return
+        self._counts.clear()
+        self.files = _gathered([*tail.adds, *(b for old in self.files for b in hide(old, tail.keys))])
+        self.tombstones = _gathered(
+            [*tail.removes, *(b for old in self.tombstones for b in hide(old, tail.keys))]
+        )
+
+    # ------------------------------------------------------------------ counts
+
+    def counts(self, boundaries: tuple[int, ...]) -> Counts:
+        """Counts over the live files of ``version``."""
+        if boundaries not in self._counts:
+            self._counts[boundaries] = count([_without_nulls(b) for b in self.files], boundaries)
+        return self._counts[boundaries]
+
+    def counts_within(
+        self, steps: Sequence[Step], versions: Collection[int], boundaries: tuple[int, ...]
+    ) -> dict[int, Counts]:
+        """The counts of ``versions``, all inside the window ``steps`` that follows this state."""
+        came, went = _changes(self.files, steps)
+        total = self.counts(boundaries)
+        out: dict[int, Counts] = {}
+        arrived, left = _Cursor(came), _Cursor(went)
+        for version in sorted(versions):
+            total = total.plus(count(arrived.up_to(version), boundaries))
+            total = total.plus(count(left.up_to(version), boundaries), -1)
+            out[version] = total
+        return out
+
+
+def _changes(live: Batches, steps: Sequence[Step]) -> tuple[pa.Table, pa.Table]:
+    """What came to the live files and what went, each with its version, in ascending order."""
+    keys = [s.keys for s in steps if s.keys is not None]
+    if not keys:
+        return _COUNTED.empty_table(), _COUNTED.empty_table()
+    named = pa.concat_arrays(keys)
+    events: list[tuple[pa.RecordBatch, int, bool]] = []
+    for batch in live:
+        found = batch.filter(pc.is_in(file_keys(batch), value_set=named))
+        if found.num_rows:
+            events.append((found, -1, True))
+    for step in steps:
+        events += [(b, step.version, True) for b in step.adds]
+        events += [(b, step.version, False) for b in step.removes]
+    table = pa.concat_tables([_event(*e) for e in events]).combine_chunks()
+    codes = pc.cast(table.column("key").combine_chunks().dictionary_encode().indices, pa.int64())
+    order = pc.sort_indices(
+        pa.table({"code": codes, "at": pa.array(range(len(codes)), pa.int64())}),
+        [("code", "ascending"), ("at", "ascending")],
+    )
+    ordered, code = table.take(order), codes.take(order)
+    before, after = ordered.slice(0, len(code) - 1), ordered.slice(1)
+    followed = pc.and_(pc.equal(code.slice(1), code.slice(0, len(code) - 1)), before.column("live"))
+    went = pa.table(
+        {
+            "version": after.column("version").filter(followed),
+            "size": before.column("size").filter(followed),
+            "deletionVector": before.column("deletionVector").filter(followed),
+        }
+    ).sort_by("version")
+    came = table.filter(pc.and_(table.column("live"), pc.greater_equal(table.column("version"), 0)))
+    return came.select(_COUNTED.names), went.select(_COUNTED.names)
+
+
+def _event(batch: pa.RecordBatch, version: int, live: bool) -> pa.Table:
+    n = batch.num_rows
+    return pa.table(
+        {
+            "key": file_keys(batch),
+            "version": pa.repeat(pa.scalar(version, pa.int64()), n),
+            "live": pa.repeat(pa.scalar(live), n),
+            "size": pc.fill_null(batch.column("size"), 0) if live else pa.nulls(n, pa.int64()),
+            "deletionVector": batch.column("deletionVector"),
+        }
+    )
+
+
+class _Cursor:
+    """Rows sorted by version, handed out once each, version by version."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._rows = rows
+        counts = pc.value_counts(rows.column("version"))
+        self._ends = [(c["values"].as_py(), c["counts"].as_py()) for c in counts]
+        self._at = self._next = 0
+
+    def up_to(self, version: int) -> Batches:
+        rows = 0
+        while self._next < len(self._ends) and self._ends[self._next][0] <= version:
+            rows += self._ends[self._next][1]
+            self._next += 1
+        found = self._rows.slice(self._at, rows)
+        self._at += rows
+        return list(found.to_batches())
+
+
+def _gathered(batches: Batches) -> Batches:
+    if len(batches) <= _MANY_BATCHES:
+        return batches
+    return list(pa.Table.from_batches(batches).combine_chunks().to_batches())
+
+
+def _without_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
+    sizes = batch.column("size")
+    if not sizes.null_count:
+        return batch
+    return batch.set_column(batch.schema.get_field_index("size"), "size", pc.fill_null(sizes, 0))
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Everything a checkpoint holds, read in full, of which the compared columns are kept."""
+
+    version: int
+    small: SmallState
+    files: Batches
+    tombstones: Batches
+
+    @classmethod
+    def read(cls, reader: CheckpointReader) -> Contents:
+        """Read all of a checkpoint: a page that is damaged in any column must not go unnoticed."""
+        adds = reader.batches(
+            "add",
+            [*ADD_SCHEMA.names, "stats_parsed", "partitionValues_parsed"],
+            lambda b: [conform(b, ADD_SCHEMA).select(FILE_SCHEMA.names)],
+        )
+        removes = reader.batches(
+            "remove",
+            REMOVE_SCHEMA.names,
+            lambda b: [conform(b, REMOVE_SCHEMA).select(TOMBSTONE_SCHEMA.names)],
+        )
+        return cls(reader.checkpoint.version, reader.small, _some(adds), _some(removes))
+
+
+def _some(batches: Iterable[pa.RecordBatch]) -> Batches:
+    return [b for b in batches if b.num_rows]
