@@ -9,7 +9,7 @@ change. Answers the section "Change Metadata" of the protocol.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 
@@ -66,7 +66,7 @@ class Metadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     schema_string: _Text = ""
     partition_columns: _Names = msgspec.field(default_factory=_no_names)
     configuration: _Strings = msgspec.field(default_factory=_no_strings)
-    created_time: int | None = None
+    created_time: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | None = None
 
     def __post_init__(self) -> None:
         force = msgspec.structs.force_setattr

@@ -80,7 +80,7 @@ def value_compared(node: cmp.LeafTest, operator: str, values: Values) -> Mask:
 
 def value_prefixed(node: cmp.PrefixTest, want: bool, values: Values) -> Mask:
     """Whether a string starts with a prefix, or does not."""
-    answer = pc.starts_with(values.array, node.prefix.decode())
+    answer = pc.starts_with(values.array, node.prefix)
     return _or_unknown(answer if want else pc.invert(answer), values)
 
 
@@ -133,8 +133,7 @@ def bounds_prefixed(node: cmp.PrefixTest, want: bool, bounds: Bounds) -> Mask:
     # has no byte 0xFF, so its last byte can always be raised.
     first = pa.scalar(node.prefix, pa.binary())
     after = pa.scalar(node.prefix[:-1] + bytes([node.prefix[-1] + 1]), pa.binary())
-    low = None if bounds.low is None else bounds.low.cast(pa.binary())
-    high = None if bounds.high is None else bounds.high.cast(pa.binary())
+    low, high = bounds.low, bounds.high
     if want:
         return _possible(_both(_test("<", low, after), _test(">=", high, first)), bounds)
     if low is None or high is None:

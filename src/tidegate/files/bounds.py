@@ -8,6 +8,7 @@ been allowed for, so that every value of the file lies between them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -27,9 +28,11 @@ _ODD_OFFSETS_UNTIL = 94_694_400_000_000  # 1973-01-01
 _ODD_OFFSET_MICROS = 60_000_000
 _FARTHEST = 2**63 - 1 - _ODD_OFFSET_MICROS - _CUT_OFF_MICROS
 
-# A maximum of so many bytes may have been cut, whatever was put in place of what was cut off.
-_MAYBE_CUT = 32
-_HIGHEST = "\U0010ffff"
+# A maximum of so many bytes may have been cut at 32 UTF-16 units, the last pair left whole or out,
+# whatever was put in place of what was cut off.
+_MAYBE_CUT = 31
+# Sorts above whatever could have been cut off.
+_HIGHEST = b"\xff"
 # Old writers put U+FFFD there, after half of a surrogate pair as the case may be; yet U+10000 sorts above it.
 _OLD_TIE_BREAKER = "\ufffd"
 _OLD_CUT = "\\??\ufffd$"
@@ -149,7 +152,7 @@ def _safe_low(low: pa.Array, leaf: Leaf) -> pa.Array:
         odd = pc.if_else(near, odd, pa.scalar(None, pa.int64()))
         return pc.if_else(pc.less(micros, pa.scalar(_ODD_OFFSETS_UNTIL, pa.int64())), odd, micros)
     if leaf.kind == cmp.FLOAT:
-        low = _without_nan(low)
+        low = _meaningful(low, math.inf)
         return pc.min_element_wise(low, _as_single(low), skip_nulls=False) if leaf.was_float else low
     return low.cast(cmp.domain_type(leaf), safe=False)
 
@@ -163,20 +166,18 @@ def _safe_high(high: pa.Array, leaf: Leaf) -> pa.Array:
         more = pc.if_else(early, _ODD_OFFSET_MICROS + _CUT_OFF_MICROS, _CUT_OFF_MICROS)
         return pc.add(micros, pc.cast(more, pa.int64()))
     if leaf.kind == cmp.FLOAT:
-        high = _without_nan(high)
+        high = _meaningful(high, -math.inf)
         return pc.max_element_wise(high, _as_single(high), skip_nulls=False) if leaf.was_float else high
     if leaf.kind == cmp.STRING:
         return _safe_high_string(high)
     return high.cast(cmp.domain_type(leaf), safe=False)
 
 
-def _without_nan(values: pa.Array) -> pa.Array:
-    """As doubles, unknown where NaN: a bound that is NaN says nothing of the numbers in the file."""
+def _meaningful(values: pa.Array, nothing: float) -> pa.Array:
+    """As doubles, unknown where NaN, or where the text was a number that no float can hold."""
     values = values.cast(pa.float64())
-    nan = pc.is_nan(values)
-    if pc.any(nan).as_py():
-        return pc.if_else(nan, pa.scalar(None, pa.float64()), values)
-    return values
+    odd = pc.or_(pc.is_nan(values), pc.equal(values, nothing))
+    return pc.if_else(odd, pa.scalar(None, pa.float64()), values) if pc.any(odd).as_py() else values
 
 
 def _as_single(values: pa.Array) -> pa.Array:
@@ -187,8 +188,9 @@ def _safe_high_string(high: pa.Array) -> pa.Array:
     lengths = pc.binary_length(high)
     longest = pc.max(lengths).as_py()
     if longest is None or longest < _MAYBE_CUT:
-        return high
+        return high.cast(pa.binary())
+    stem = high
     if pc.any(pc.ends_with(high, _OLD_TIE_BREAKER)).as_py():
-        high = pc.replace_substring_regex(high, _OLD_CUT, _HIGHEST)
-    longer = pc.binary_join_element_wise(high, _HIGHEST, "")
-    return pc.if_else(pc.greater_equal(lengths, _MAYBE_CUT), longer, high)
+        stem = pc.replace_substring_regex(high, _OLD_CUT, "")
+    longer = pc.binary_join_element_wise(stem.cast(pa.binary()), _HIGHEST, b"")
+    return pc.if_else(pc.greater_equal(lengths, _MAYBE_CUT), longer, high.cast(pa.binary()))

@@ -16,7 +16,7 @@ from datetime import date, datetime, timezone
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -116,16 +116,11 @@ class OneOf(Predicate):
 
     @property
     def least(self) -> object:
-        return min(self.values, key=_ordered)
+        return min(cast(Any, self.values))
 
     @property
     def most(self) -> object:
-        return max(self.values, key=_ordered)
-
-
-def _ordered(value: Any) -> Any:
-    # Strings are ordered by their UTF-8 bytes, as Spark and Arrow do.
-    return value.encode() if isinstance(value, str) else value
+        return max(cast(Any, self.values))
 
 
 def bind(predicate: Predicate, schema: StructType, partition_columns: Iterable[str], mode: Mode) -> Predicate:
@@ -289,7 +284,9 @@ def _domain_value(leaf: Leaf, literal: Literal) -> object | None:
             except ValueError:
                 return None
         return value if literal.type == "date" else None
-    same = {STRING: "string", BOOLEAN: "boolean", BINARY: "binary"}[leaf.kind]
+    if leaf.kind == STRING:
+        return str(value).encode() if literal.type == "string" else None
+    same = {BOOLEAN: "boolean", BINARY: "binary"}[leaf.kind]
     return value if literal.type == same else None
 
 
@@ -372,7 +369,8 @@ def domain_type(leaf: Leaf) -> pa.DataType:
         return pa.decimal128(_MAX_DIGITS, leaf.type.scale)
     return {
         INTEGER: pa.int64(),
-        STRING: pa.string(),
+        # By their bytes, and a byte that no string has is then an end above all strings.
+        STRING: pa.binary(),
         DATE: pa.date32(),
         TIMESTAMP: pa.int64(),
         BOOLEAN: pa.bool_(),
@@ -390,7 +388,7 @@ def bounds_type(leaf: Leaf) -> pa.DataType | None:
         return pa.timestamp("us", "UTC")
     if leaf.type == PrimitiveType("timestamp_ntz"):
         return pa.timestamp("us")
-    return domain_type(replace(leaf, as_double=False))
+    return pa.string() if leaf.kind == STRING else domain_type(replace(leaf, as_double=False))
 
 
 def slack(leaf: Leaf, value: object) -> Decimal:

@@ -13,6 +13,7 @@ import uuid
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 from pyroaring import BitMap64
@@ -41,6 +42,8 @@ _FIRST_OFFSET = 1
 _MAX_SIZE = 2**31 - 1
 
 GetRange = Callable[[str, int, int], bytes]
+_Int = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+_Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class DeletionVector(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -48,9 +51,9 @@ class DeletionVector(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     storage_type: str
     path_or_inline_dv: str
-    offset: int | None = None
-    size_in_bytes: int
-    cardinality: int
+    offset: _Int | None = None
+    size_in_bytes: _Int
+    cardinality: _Long
 
     @property
     def unique_id(self) -> str:

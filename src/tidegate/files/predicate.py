@@ -9,8 +9,10 @@ may promise less than the text but never more. Trees are made with names as the 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from tidegate.errors import PredicateError
 from tidegate.schema.paths import Path, join_path
@@ -32,8 +34,7 @@ __all__ = [
     "parse",
 ]
 
-EQ, NE, LT, LE, GT, GE, EQ_NULL_SAFE = "=", "!=", "<", "<=", ">", ">=", "<=>"
-OPERATORS = (EQ, NE, LT, LE, GT, GE, EQ_NULL_SAFE)
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ class Column:
     path: Path
 
     def __str__(self) -> str:
-        return join_path(self.path)
+        # Every name that is not plainly one is quoted: the text is for reading back.
+        return ".".join(p if _PLAIN.fullmatch(p) else "`" + p.replace("`", "``") + "`" for p in self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,18 @@ class Literal:
     type: str
 
     def __str__(self) -> str:
-        return f"'{self.value}'" if self.type == "string" else str(self.value)
+        if self.type == "string":
+            return f"'{self.value}'"
+        if self.type == "date":
+            return f"DATE '{self.value}'"
+        if self.type in ("timestamp", "timestamp_ntz") and isinstance(self.value, int):
+            moment = datetime(1970, 1, 1) + timedelta(microseconds=self.value)
+            return f"{self.type.upper()} '{moment.isoformat(' ')}'"
+        if isinstance(self.value, bytes):
+            return f"X'{self.value.hex()}'"
+        if isinstance(self.value, float):
+            return f"CAST('{self.value}' AS {self.type.upper()})"
+        return "NULL" if self.value is None else str(self.value)
 
 
 class Predicate:
@@ -241,7 +254,7 @@ class _OnColumn(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class Compare(_OnColumn):
-    """A column against a value; the column stands on the left."""
+    """A column against a value with one of = != < <= > >= <=>; the column stands on the left."""
 
     operator: str
     literal: Literal

@@ -47,6 +47,7 @@ _SLICES = (131_072, 8_192)
 _SLICE_BYTES = 1 << 28
 _BLOCK_BYTES = 1 << 22
 _ROW = "r"
+_ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})$"
 
 
 # ---------------------------------------------------------------------------- shape
@@ -173,26 +174,47 @@ def _decode_at_once(strings: pa.Array, wanted: pa.StructType) -> pa.StructArray:
     ).column(_ROW)
     if len(read) != rows:
         raise pa.ArrowInvalid(f"{rows} texts made {len(read)} rows")
-    return _from_readable(read.combine_chunks(), wanted)
+    return _from_readable(pa.concat_arrays(read.chunks), wanted)
 
 
 def _readable(type: pa.DataType) -> pa.DataType:
-    """The type in which Arrow's reader takes a field: dates are texts to it."""
+    """The type in which Arrow's reader takes a field. It has no dates, and pays no heed to zones."""
     if pa.types.is_struct(type):
         return pa.struct([(f.name, _readable(f.type)) for f in type])
-    return pa.string() if pa.types.is_date(type) else type
+    return pa.string() if pa.types.is_temporal(type) else type
 
 
-def _from_readable(array: pa.Array | pa.ChunkedArray, type: pa.DataType) -> pa.Array:
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks)
-    if array.type == type:
-        return array
+def _from_readable(array: pa.Array, type: pa.DataType) -> pa.Array:
     if pa.types.is_struct(type):
         # ``field`` does not hand the struct's nulls on, but they stay where they are: in the struct.
-        children = [_from_readable(array.field(i), type.field(i).type) for i in range(type.num_fields)]
-        return pa.StructArray.from_arrays(children, fields=list(type), mask=array.is_null())
-    return pc.cast(array, type)
+        found = [array.field(i) for i in range(type.num_fields)]
+        children = [_from_readable(c, f.type) for c, f in zip(found, type, strict=True)]
+        if all(c is f for c, f in zip(children, found, strict=True)):
+            return array
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(children, fields=list(type), mask=mask)
+    if pa.types.is_timestamp(type):
+        return pc.cast(_zoned_as(array, type), type)
+    if pa.types.is_decimal(type):
+        return _within_precision(array, type)
+    return array if array.type == type else pc.cast(array, type)
+
+
+def _zoned_as(texts: pa.Array, type: pa.TimestampType) -> pa.Array:
+    """An instant needs its zone, a local time must have none: otherwise it is not known what is meant."""
+    if type.tz and pc.all(pc.ends_with(texts, "Z")).as_py() is not False:
+        return texts
+    zoned = pc.match_substring_regex(texts, _ZONE)
+    fits = zoned if type.tz else pc.invert(zoned)
+    return pc.if_else(fits, texts, pa.scalar(None, pa.string()))
+
+
+def _within_precision(values: pa.Array, type: pa.Decimal128Type) -> pa.Array:
+    """Arrow's reader lets a decimal have more digits than its type."""
+    most = Decimal((0, (9,) * type.precision, -type.scale))
+    if pc.all(pc.less_equal(pc.abs(values), pa.scalar(most, type))).as_py() is not False:
+        return values
+    return pc.if_else(pc.less_equal(pc.abs(values), pa.scalar(most, type)), values, pa.scalar(None, type))
 
 
 # ---------------------------------------------------------------------------- rows one by one
@@ -234,10 +256,7 @@ def _build_leaf(values: list[Any], type: pa.DataType) -> pa.Array:
 
 def _parse_temporal(texts: pa.Array, type: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(type):
-        # An instant needs its zone, a local time must not have one: otherwise it is not known what is meant.
-        zoned = pc.match_substring_regex(texts, r"(?:Z|[+-][0-9]{2}:?[0-9]{2})$")
-        fits = zoned if type.tz else pc.invert(zoned)
-        texts = pc.if_else(fits, texts, "")
+        texts = pc.fill_null(_zoned_as(texts, type), "")
     return parse_distinct(texts, type)
 
 

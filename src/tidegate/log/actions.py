@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -22,19 +22,23 @@ from tidegate.metadata import Metadata
 from tidegate.protocol.protocol import Protocol
 
 
+# What a signed 64-bit column holds; JSON itself has no bound.
+Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
 class Add(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A file joins the table, or its entry is replaced."""
 
     path: str
     partition_values: dict[str, str | None] | None = None
-    size: int
-    modification_time: int
+    size: Long
+    modification_time: Long
     data_change: bool
     stats: str | None = None
     tags: dict[str, str | None] | None = None
     deletion_vector: DeletionVector | None = None
-    base_row_id: int | None = None
-    default_row_commit_version: int | None = None
+    base_row_id: Long | None = None
+    default_row_commit_version: Long | None = None
     clustering_provider: str | None = None
 
 
@@ -42,16 +46,16 @@ class Remove(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A file leaves the table; kept as a tombstone until its retention has passed."""
 
     path: str
-    deletion_timestamp: int | None = None
+    deletion_timestamp: Long | None = None
     data_change: bool = True
     extended_file_metadata: bool | None = None
     partition_values: dict[str, str | None] | None = None
-    size: int | None = None
+    size: Long | None = None
     stats: str | None = None
     tags: dict[str, str | None] | None = None
     deletion_vector: DeletionVector | None = None
-    base_row_id: int | None = None
-    default_row_commit_version: int | None = None
+    base_row_id: Long | None = None
+    default_row_commit_version: Long | None = None
 
 
 class Cdc(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -59,7 +63,7 @@ class Cdc(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     path: str
     partition_values: dict[str, str | None] | None = None
-    size: int
+    size: Long
     data_change: bool = False
     tags: dict[str, str | None] | None = None
 
@@ -68,8 +72,8 @@ class Txn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How far the application ``app_id`` has come; the newest one wins, even if it is lower."""
 
     app_id: str
-    version: int
-    last_updated: int | None = None
+    version: Long
+    last_updated: Long | None = None
 
 
 class DomainMetadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -83,7 +87,7 @@ class DomainMetadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class CheckpointMetadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """First line of a V2 checkpoint."""
 
-    version: int
+    version: Long
     tags: dict[str, str | None] | None = None
 
 
@@ -91,8 +95,8 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A file of file actions that a V2 checkpoint refers to."""
 
     path: str
-    size_in_bytes: int
-    modification_time: int
+    size_in_bytes: Long
+    modification_time: Long
     tags: dict[str, str | None] | None = None
 
 
@@ -231,6 +235,7 @@ def from_batch(batch: pa.RecordBatch | pa.Table, kind: type[_ActionT]) -> Iterat
 # ---------------------------------------------------------------------------- wire form
 
 _encode = msgspec.json.Encoder().encode
+_NO_COLUMNS = '{"type":"struct","fields":[]}'
 _REQUIRED_MAPS = {Add: "partitionValues", Cdc: "partitionValues"}
 _WIRE_NAME = {
     Add: "add",
@@ -248,7 +253,8 @@ def to_wire(action: Action) -> dict[str, Any]:
     if isinstance(action, Protocol):
         return {"protocol": action.to_wire()}
     if isinstance(action, Metadata):
-        return {"metaData": msgspec.to_builtins(action)}
+        body = msgspec.to_builtins(action)
+        return {"metaData": {**body, "schemaString": body.get("schemaString") or _NO_COLUMNS}}
     body = {k: v for k, v in msgspec.to_builtins(action).items() if v is not None}
     if isinstance(body.get("deletionVector"), dict):
         body["deletionVector"] = {k: v for k, v in body["deletionVector"].items() if v is not None}
@@ -352,7 +358,7 @@ def decode_commit(data: bytes, name: str) -> CommitActions:
             continue
         try:
             line = _decode_line(text)
-        except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
             raise _corrupt(name, number, text, e) from e
         if line.add is not None:
             adds.append((number, line.add))

@@ -51,8 +51,11 @@ _NAME = re.compile(
     r"|checkpoint\.(?P<uuid>[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})\.(?P<v2>json|parquet)"
     r"|(?P<classic>checkpoint\.parquet)"
     r"|(?P<end>\d{20})\.compacted\.json"
-    r")"
+    r")",
+    re.ASCII,
 )
+# Versions are signed 64-bit numbers; twenty digits could say more.
+MAX_VERSION = 2**63 - 1
 
 
 def parse(text: str) -> LogName | None:
@@ -61,6 +64,8 @@ def parse(text: str) -> LogName | None:
     if found is None:
         return None
     version = int(found["version"])
+    if version > MAX_VERSION:
+        return None
     if found["commit"]:
         return LogName(text, Kind.COMMIT, version, version)
     if found["crc"]:
@@ -75,7 +80,7 @@ def parse(text: str) -> LogName | None:
     if found["uuid"]:
         return LogName(text, Kind.V2, version, version, extension=found["v2"])
     end = int(found["end"])
-    return LogName(text, Kind.COMPACTION, version, end) if end > version else None
+    return LogName(text, Kind.COMPACTION, version, end) if version < end <= MAX_VERSION else None
 
 
 def prefix(version: int) -> str:

@@ -373,6 +373,8 @@ class Snapshot:
                 return hide(conform(batch, REMOVE_SCHEMA), tail.keys)
 
             out += reader.batches("remove", REMOVE_SCHEMA.names, process)
+        for batch in out:
+            refuse_outside(batch.column("path"))
         return pa.Table.from_batches(out, REMOVE_SCHEMA)
 
     @cached_property

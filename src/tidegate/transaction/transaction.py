@@ -454,7 +454,7 @@ class Transaction:
         takes what is older than a day's beginning, so most commits need not ask.
         """
         s = self.snapshot
-        if s is None or s.timestamp_ms // _DAY >= self.log.clock() // _DAY or s._still_there():
+        if s is None or s.timestamp_ms // _DAY >= self.log.clock() // _DAY or s.still_there():
             return
         raise ConcurrentWriteException(
             f"The log no longer goes on from version {s.version}, which this transaction has read.",

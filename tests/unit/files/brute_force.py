@@ -10,10 +10,13 @@ from __future__ import annotations
 import json
 import math
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache, lru_cache
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -98,7 +101,16 @@ def schema(mapped: bool = False) -> t.StructType:
 
 # ---------------------------------------------------------------------------- predicates
 
-COMPARE, IN, NULL, PREFIX, AND, OR, NOT, OPAQUE = "compare", "in", "null", "prefix", "and", "or", "not", "opaque"
+COMPARE, IN, NULL, PREFIX, AND, OR, NOT, OPAQUE = (
+    "compare",
+    "in",
+    "null",
+    "prefix",
+    "and",
+    "or",
+    "not",
+    "opaque",
+)
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "<=>")
 
 
@@ -111,48 +123,57 @@ class Lit:
     value: Any
 
 
-def literals(kind: str) -> st.SearchStrategy[Lit]:
+@cache
+def literals(kind: str) -> tuple[Lit, ...]:
     """Literals that users write against a column of a kind: near its values, in several types."""
-    base = st.sampled_from(POOLS[kind])
+    base = POOLS[kind]
     if kind in ("long", "integer"):
-        return st.one_of(
-            base.map(_int_lit),
-            base.map(lambda v: _int_lit(v + 1)),
-            base.filter(lambda v: abs(v) < 10**6).map(lambda v: _decimal_lit(Decimal(v) + Decimal("0.5"))),
-            base.map(lambda v: _double_lit(float(v))),
-            base.filter(lambda v: abs(v) < 10**6).map(lambda v: Lit(f"'{v}'", "exact", Fraction(v))),
-            st.just(_decimal_lit(Decimal("1e30"))),
+        small = [v for v in base if abs(v) < 10**6]
+        return (
+            *(_int_lit(v) for v in base),
+            *(_int_lit(v + 1) for v in base),
+            *(_decimal_lit(Decimal(v) + Decimal("0.5")) for v in small),
+            *(_double_lit(float(v)) for v in base),
+            *(Lit(f"'{v}'", "exact", Fraction(v)) for v in small),
+            _decimal_lit(Decimal("1e30")),
+            _double_lit(math.nan),
+            _double_lit(1.5),
         )
     if kind in ("double", "float"):
-        return st.one_of(
-            base.map(_double_lit),
-            st.sampled_from(["0.1", "3.4", "1.5", "-1.50"]).map(lambda v: _decimal_lit(Decimal(v))),
-            st.sampled_from([0, 1, -2, 16777216]).map(_int_lit),
+        decimals = (Decimal(v) for v in ("0.1", "3.4", "1.5", "-1.50"))
+        return (
+            *map(_double_lit, base),
+            *map(_decimal_lit, decimals),
+            *map(_int_lit, (0, 1, -2, 16777216)),
         )
     if kind.startswith("decimal"):
-        return st.one_of(
-            base.map(_decimal_lit),
-            st.sampled_from(["1.505", "0.005", "-1.5", "1.5000", "100000000000"]).map(
-                lambda v: _decimal_lit(Decimal(v))
-            ),
-            st.sampled_from([0, 1, -2, 2**40]).map(_int_lit),
-        )
+        others = (Decimal(v) for v in ("1.505", "0.005", "-1.5", "1.5000", "100000000000"))
+        return (*map(_decimal_lit, base), *map(_decimal_lit, others), *map(_int_lit, (0, 1, -2, 2**40)))
     if kind == "string":
-        return base.map(lambda v: Lit(f"'{v}'", "string", v.encode()))
+        return tuple(Lit(f"'{v}'", "string", v.encode()) for v in base)
     if kind == "date":
-        return st.one_of(
-            base.map(lambda v: Lit(f"DATE '{v.isoformat()}'", "date", v)),
-            base.map(lambda v: Lit(f"'{v.isoformat()}'", "date", v)),
-        )
+        texts = [(v, v.isoformat()) for v in base]
+        return tuple(Lit(f"{how}'{text}'", "date", v) for v, text in texts for how in ("DATE ", ""))
     if kind in ("timestamp", "timestamp_ntz"):
-        return st.one_of(
-            base.map(lambda v: Lit(f"TIMESTAMP '{_local(v)}'", "micros", v)),
-            base.map(lambda v: Lit(f"'{_local(v)}'", "micros", v)),
-            st.sampled_from(POOLS["date"]).map(
-                lambda d: Lit(f"DATE '{d.isoformat()}'", "micros", at(d.year, d.month, d.day))
-            ),
+        days = POOLS["date"]
+        return (
+            *(Lit(f"{how}'{_local(v)}'", "micros", v) for v in base for how in ("TIMESTAMP ", "")),
+            *(Lit(f"DATE '{d.isoformat()}'", "micros", at(d.year, d.month, d.day)) for d in days),
         )
-    return base.map(lambda v: Lit(str(v).upper(), "boolean", v))
+    return tuple(Lit(str(v).upper(), "boolean", v) for v in base)
+
+
+PREFIXES = ("", "a", "ab", LONG, LONG + "x", "😀", "\uffff", "é")
+
+
+def every_leaf(column: str) -> list[Any]:
+    """All comparisons of a column with all literals."""
+    kind = TYPES[column]
+    out: list[Any] = [(COMPARE, column, o, v) for o in OPERATORS for v in literals(kind)]
+    out.append((NULL, column))
+    if kind == "string":
+        out += [(PREFIX, column, p) for p in PREFIXES]
+    return out
 
 
 def _local(micros: int) -> str:
@@ -177,37 +198,26 @@ def _double_lit(value: float) -> Lit:
 
 def leaves(columns: dict[str, str]) -> st.SearchStrategy[Any]:
     def on(column: str) -> st.SearchStrategy[Any]:
-        kind = columns[column]
-        options = [
-            st.tuples(st.just(COMPARE), st.just(column), st.sampled_from(OPERATORS), literals(kind)),
-            st.tuples(st.just(NULL), st.just(column)),
-            _lists(column, kind),
-        ]
-        if kind == "string":
-            prefixes = st.sampled_from(["", "a", "ab", LONG, LONG + "x", "😀", "\uffff", "é"])
-            options.append(st.tuples(st.just(PREFIX), st.just(column), prefixes))
-        return st.one_of(options)
+        return st.one_of(st.sampled_from(every_leaf(column)), _lists(column))
 
     return st.sampled_from(sorted(columns)).flatmap(on)
 
 
-def _lists(column: str, kind: str) -> st.SearchStrategy[Any]:
+def _lists(column: str) -> st.SearchStrategy[Any]:
+    """Lists as people write them: of one type, sometimes with a null."""
+    by_type: dict[str, list[Lit]] = {}
+    for lit in literals(TYPES[column]):
+        by_type.setdefault(_sql_type(lit), []).append(lit)
     null = Lit("NULL", "null", None)
-    of_one_kind = (
-        literals(kind)
-        .filter(lambda v: v.kind != "double" or kind in ("double", "float"))
-        .map(lambda v: v.kind)
-        .flatmap(
-            lambda k: st.lists(literals(kind).filter(lambda v: v.kind == k), min_size=1, max_size=20)
-        )
+    some = st.sampled_from(sorted(by_type)).flatmap(
+        lambda kind: st.lists(st.sampled_from(by_type[kind]), min_size=1, max_size=20)
     )
-    plain = of_one_kind.filter(lambda vs: len({_sql_type(v) for v in vs}) == 1)
-    return st.tuples(
-        st.just(IN), st.just(column), st.tuples(plain, st.booleans()).map(lambda p: p[0] + [null] * p[1])
-    )
+    return st.builds(lambda vs, n: (IN, column, [*vs, *[null] * n]), some, st.booleans())
 
 
 def _sql_type(lit: Lit) -> str:
+    if lit.kind == "double":
+        return "double"
     return "quoted" if lit.sql.startswith("'") else lit.sql.split("'")[0] if "'" in lit.sql else "number"
 
 
@@ -318,35 +328,34 @@ class File:
         return any(evaluate(p, {**row, **self.partition}) is True for row in self.rows)
 
 
-def _maybe(values: list[Any]) -> st.SearchStrategy[Any]:
-    # One value out of few, now and then none: files then share their ends with each other and with literals.
-    return st.one_of(st.sampled_from(values), st.sampled_from(values), st.sampled_from([None, *values]))
+@lru_cache(maxsize=16)
+def files(seed: int, count: int = 40) -> tuple[File, ...]:
+    """Files made of a seed: hypothesis draws a table as one number, and its time goes into predicates."""
+    random = Random(seed)
+    return tuple(_file(random) for _ in range(count))
 
 
-def rows() -> st.SearchStrategy[dict[str, Any]]:
-    return st.fixed_dictionaries({c: _maybe(POOLS[k]) for c, k in COLUMNS.items()})
+def _row(random: Random, columns: dict[str, str]) -> dict[str, Any]:
+    # One value out of few: files share their ends with each other and with literals.
+    return {c: None if random.random() < 0.15 else random.choice(POOLS[k]) for c, k in columns.items()}
 
 
-@st.composite
-def files(draw: st.DrawFn) -> File:
-    partition = draw(st.fixed_dictionaries({c: _maybe(POOLS[k]) for c, k in PARTITIONS.items()}))
+def _file(random: Random) -> File:
+    partition = _row(random, PARTITIONS)
     # An empty string is null once it is a partition value.
     partition["ps"] = partition["ps"] or None
-    habits = draw(
-        st.builds(
-            Habits,
-            nan=st.sampled_from(["named", "ignored"]),
-            zone=st.sampled_from([0, -480, 330, None]),
-            cut=st.sampled_from(["delta", "plain", "old"]),
-            decimals=st.sampled_from(["exact", "double"]),
-            skipped=st.frozensets(st.sampled_from(sorted(COLUMNS)), max_size=2),
-            no_null_count=st.sampled_from([False, False, False, True]),
-            wide=st.booleans(),
-        )
+    habits = Habits(
+        nan=random.choice(["named", "ignored"]),
+        zone=random.choice([0, -480, 330, None]),
+        cut=random.choice(["delta", "plain", "old"]),
+        decimals=random.choice(["exact", "double"]),
+        skipped=frozenset(random.sample(sorted(COLUMNS), random.choice([0, 0, 1, 2]))),
+        no_null_count=random.random() < 0.2,
+        wide=random.random() < 0.3,
     )
-    live = draw(st.lists(rows(), min_size=0, max_size=3))
-    deleted = draw(st.lists(rows(), min_size=0, max_size=2)) if habits.wide else []
-    known = draw(st.integers(0, 9)) > 0
+    live = [_row(random, COLUMNS) for _ in range(random.choice([0, 1, 1, 2, 3]))]
+    deleted = [_row(random, COLUMNS) for _ in range(random.randint(0, 2))] if habits.wide else []
+    known = random.random() < 0.9
     return File(partition, live, deleted, habits, statistics(live, deleted, habits) if known else None)
 
 
@@ -445,13 +454,16 @@ def _decimal_number(value: Decimal, habits: Habits) -> Any:
     return float(value) if habits.decimals == "double" else value
 
 
-def to_table(found: list[File], *, mapped: bool = False, parsed: str = "no") -> pa.Table:
+def to_table(found: Sequence[File], *, mapped: bool = False, parsed: str = "no") -> pa.Table:
     """Files as the log has them. ``parsed``: no, all, or some rows with ``stats_parsed`` instead of JSON."""
-    maps = [
-        [(f"col-{c}" if mapped else c, partitions.serialize(_as_value(v, PARTITIONS[c]), t.parse_type(PARTITIONS[c])))
-         for c, v in f.partition.items()]
-        for f in found
-    ]  # fmt: skip
+
+    def serialized(column: str, value: Any) -> tuple[str, str | None]:
+        kind = PARTITIONS[column]
+        if value is not None and kind.startswith("timestamp"):
+            value = moment(value)
+        return f"col-{column}" if mapped else column, partitions.serialize(value, t.parse_type(kind))
+
+    maps = [[serialized(c, v) for c, v in f.partition.items()] for f in found]
     texts = [None if f.stats is None else to_json(f.stats, "col-" if mapped else "") for f in found]
     columns: dict[str, Any] = {
         "partitionValues": pa.array(maps, MAP),
@@ -470,10 +482,6 @@ def to_table(found: list[File], *, mapped: bool = False, parsed: str = "no") -> 
             [None if o else text for text, o in zip(texts, odd, strict=True)], pa.string()
         )
     return pa.table(columns)
-
-
-def _as_value(value: Any, kind: str) -> Any:
-    return moment(value) if value is not None and kind.startswith("timestamp") else value
 
 
 def to_json(value: Any, rename: str = "", depth: int = 0) -> str:

@@ -336,7 +336,7 @@ class _Stream:
 
 def _small_rows(snapshot: Snapshot, rows: _Rows) -> Iterator[pa.RecordBatch]:
     """Protocol, metadata, transactions and domains, the protocol first."""
-    protocol, metadata = snapshot.protocol.to_wire(), msgspec.to_builtins(snapshot.metadata)
+    protocol, metadata = snapshot.protocol.to_wire(), to_wire(snapshot.metadata)["metaData"]
     yield rows.of("protocol", pa.array([protocol], _PROTOCOL))
     metadata["configuration"] = list(metadata["configuration"].items())
     metadata["format"] = {**metadata["format"], "options": list(metadata["format"]["options"].items())}

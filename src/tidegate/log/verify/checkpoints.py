@@ -142,6 +142,7 @@ def check_parts(listing: Listing, target: int, found: Findings) -> None:
                 f"The checkpoint of version {version} lacks some of its {parts} parts; readers pass it by"
                 + (" and have another one of this version." if version in complete else "."),
                 version,
+                f"{names.prefix(version)}.checkpoint.*.{parts:010d}.parquet",
             )
 
 

@@ -112,7 +112,9 @@ def added_and_removed(actions: CommitActions, step: Step) -> InvalidCommitError 
     )
 
 
-def problems_in_place(actions: CommitActions, small: SmallState, registry: Registry) -> Iterator[TidegateError]:
+def problems_in_place(
+    actions: CommitActions, small: SmallState, registry: Registry
+) -> Iterator[TidegateError]:
     """What is wrong with a commit in its place; ``small`` is the state that it makes."""
     protocol, metadata = small.protocol, small.metadata
     if metadata is not None and actions.metadata is not None:

@@ -8,6 +8,7 @@ so are an absent and an empty partition value. What retention lets a writer leav
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -187,9 +188,7 @@ def _compared(partitions: Sequence[str]) -> Iterator[tuple[str, Callable[[Batche
 def tombstone_differences(expected: Batches, found: Batches, live: Batches, horizon: int) -> Iterator[str]:
     """Tombstones: of those younger than ``horizon`` none may be absent, and no live file is one."""
     theirs = keys_of(found)
-    young = [
-        b.filter(pc.greater(pc.fill_null(b.column("deletionTimestamp"), 0), horizon)) for b in expected
-    ]
+    young = [b.filter(pc.greater(pc.fill_null(b.column("deletionTimestamp"), 0), horizon)) for b in expected]
     ours = keys_of(young)
     missing = ours.filter(pc.invert(pc.is_in(ours, value_set=theirs)))
     if len(missing):
@@ -254,6 +253,9 @@ def checksum_differences(
     if crc.domain_metadata is not None:
         found = {d.domain: d for d in crc.domain_metadata if not d.removed}
         yield from domain_differences(small.live_domains(), found)
+    histogram = histogram_of(crc)
+    if histogram is not None and not well_formed(histogram):
+        yield "the histogram of file sizes has bins that make no sense"
     for name, value, wire in (
         ("txnId", crc.txn_id, "txnId"),
         ("inCommitTimestampOpt", crc.in_commit_timestamp_opt, "inCommitTimestamp"),
@@ -278,7 +280,7 @@ def count_differences(crc: Checksum, counts: Counts) -> Iterator[str]:
         if found is not None and found != expected:
             yield f"{name} is {_shown(found)}, replay finds {_shown(expected)}"
     histogram = histogram_of(crc)
-    if histogram is None or not well_formed(histogram):
+    if histogram is None or len(histogram.file_counts) != len(counts.bins) or not well_formed(histogram):
         return
     files, sizes = tuple(n for n, _ in counts.bins), tuple(s for _, s in counts.bins)
     if (histogram.file_counts, histogram.total_bytes) != (files, sizes):
@@ -294,7 +296,7 @@ def well_formed(histogram: SizeHistogram) -> bool:
     bins = histogram.sorted_bin_boundaries
     return (
         bins[:1] == (0,)
-        and all(a < b for a, b in zip(bins, bins[1:], strict=False))
+        and all(a < b for a, b in pairwise(bins))
         and len(bins) == len(histogram.file_counts) == len(histogram.total_bytes)
     )
 

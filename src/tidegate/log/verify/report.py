@@ -93,8 +93,8 @@ class Findings:
         self.error(error.code, error.message, error.version if error.version is not None else version, where)
 
     def knows(self, error: TidegateError) -> bool:
-        """Whether a finding of this code is there, so that its consequences need not be told again."""
-        return any(f.code == error.code for f in self.kept)
+        """Whether an error of this code is there, so that its consequences need not be told again."""
+        return any(f.code == error.code and f.severity == "error" for f in self.kept)
 
     def _bare(self, file: str | None) -> str | None:
         return None if file is None else file.removeprefix(f"{self.log_dir}/")

@@ -8,7 +8,7 @@ is known without the state in between.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -91,15 +91,15 @@ class State:
         self.small.txns.update((t.app_id, t) for t in actions.txns)
         self.small.domains.update((d.domain, d) for d in actions.domains)
 
-    def move_files(self, steps: Sequence[Step]) -> None:
-        """Carry the files over a window of commits, in ascending order."""
+    def move_files(self, steps: Sequence[Step], counts: Mapping[tuple[int, ...], Counts]) -> None:
+        """Carry the files over a window of commits, in ascending order; ``counts`` are known at its end."""
         if not steps:
             return
         self.version = steps[-1].version
         tail = reconcile_files([s.as_actions() for s in reversed(steps)])
         if tail.keys is None:
             return
-        self._counts.clear()
+        self._counts = dict(counts)
         self.files = _gathered([*tail.adds, *(b for old in self.files for b in hide(old, tail.keys))])
         self.tombstones = _gathered(
             [*tail.removes, *(b for old in self.tombstones for b in hide(old, tail.keys))]

@@ -1,0 +1,142 @@
+// Compiled in the driver by the Janino compiler that every Spark carries, once per JVM.
+//
+// Why Java at all: Spark's FileIndex has default methods that grow with each release, which a
+// Python proxy would not inherit, and one call per file or per partition across the gateway costs
+// milliseconds. This class does only what must be done on that side: it hands the pushed filters to
+// Python in one call and turns the answer, a few arrays, into Spark's own objects.
+package tidegate;
+
+import java.io.ByteArrayInputStream;
+import java.io.DataInputStream;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.function.Function;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.types.StructType;
+
+public class TableFileIndex implements FileIndex {
+    private final String identity;
+    private final String label;
+    private final long size;
+    private final StructType partitions;
+    private final Function planner;
+
+    // A prototype, through which Python makes all others: the gateway calls methods of objects it
+    // holds, but cannot name a class that Janino has loaded.
+    public TableFileIndex() {
+        this("", "", 0L, null, null);
+    }
+
+    public TableFileIndex create(
+            String identity, String label, long size, StructType partitions, Function planner) {
+        return new TableFileIndex(identity, label, size, partitions, planner);
+    }
+
+    public TableFileIndex(String identity, String label, long size, StructType partitions, Function planner) {
+        this.identity = identity;
+        this.label = label;
+        this.size = size;
+        this.partitions = partitions;
+        this.planner = planner;
+    }
+
+    public scala.collection.immutable.Seq rootPaths() {
+        List one = new ArrayList();
+        one.add(new Path(label));
+        return seq(one);
+    }
+
+    public scala.collection.immutable.Seq listFiles(
+            scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
+        List texts = new ArrayList();
+        addSql(partitionFilters, texts);
+        addSql(dataFilters, texts);
+        return seq(directories((Object[]) planner.apply(texts)));
+    }
+
+    public String[] inputFiles() {
+        List found = directories((Object[]) planner.apply(new ArrayList()));
+        List out = new ArrayList();
+        for (int i = 0; i < found.size(); i++) {
+            scala.collection.immutable.Seq files = ((PartitionDirectory) found.get(i)).files();
+            for (int j = 0; j < files.size(); j++) {
+                out.add(((FileStatusWithMetadata) files.apply(j)).getPath().toUri().toString());
+            }
+        }
+        return (String[]) out.toArray(new String[0]);
+    }
+
+    public void refresh() {
+    }
+
+    public long sizeInBytes() {
+        return size;
+    }
+
+    public StructType partitionSchema() {
+        return partitions;
+    }
+
+    public boolean equals(Object other) {
+        return other instanceof TableFileIndex && ((TableFileIndex) other).identity.equals(identity);
+    }
+
+    public int hashCode() {
+        return identity.hashCode();
+    }
+
+    public String toString() {
+        return label;
+    }
+
+    private static void addSql(scala.collection.immutable.Seq filters, List texts) {
+        for (int i = 0; i < filters.size(); i++) {
+            texts.add(((Expression) filters.apply(i)).sql());
+        }
+    }
+
+    // The answer: the files as bytes (directory, size, time, path each), and one row of partition
+    // values per directory, null for the empty row.
+    private static List directories(Object[] answer) {
+        try {
+            DataInputStream in = new DataInputStream(new ByteArrayInputStream((byte[]) answer[0]));
+            InternalRow[] rows = (InternalRow[]) answer[1];
+            int count = in.readInt();
+            int directories = in.readInt();
+            ArrayList[] files = new ArrayList[directories];
+            for (int i = 0; i < directories; i++) {
+                files[i] = new ArrayList();
+            }
+            scala.collection.immutable.Map none = scala.collection.immutable.Map$.MODULE$.empty();
+            for (int i = 0; i < count; i++) {
+                int directory = in.readInt();
+                long length = in.readLong();
+                long modified = in.readLong();
+                byte[] name = new byte[in.readInt()];
+                in.readFully(name);
+                Path path = new Path(new String(name, "UTF-8"));
+                FileStatus status = new FileStatus(length, false, 1, 134217728L, modified, path);
+                files[directory].add(new FileStatusWithMetadata(status, none));
+            }
+            List out = new ArrayList();
+            for (int i = 0; i < directories; i++) {
+                InternalRow values = rows == null ? InternalRow.empty() : rows[i];
+                out.add(new PartitionDirectory(values, seq(files[i])));
+            }
+            return out;
+        } catch (java.io.IOException e) {
+            throw new RuntimeException(e);
+        }
+    }
+
+    private static scala.collection.immutable.Seq seq(List values) {
+        return scala.jdk.javaapi.CollectionConverters.asScala(values).toSeq();
+    }
+}

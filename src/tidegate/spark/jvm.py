@@ -1,0 +1,73 @@
+"""The gateway to the JVM, as narrow as it can be: what is compiled, cached and called there.
+
+Everything that needs Py4J goes through here. One small Java class is compiled in the driver by
+Spark's own Janino compiler; no JAR is added, and executors never see it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any
+
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import SparkSession
+
+_lock = threading.Lock()
+_compiled: dict[int, Any] = {}
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether a session is a Spark Connect client, which has no JVM of its own."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def table_file_index(spark: SparkSession) -> Any:
+    """The prototype of our file index in the session's JVM; compiled on first use."""
+    context = spark.sparkContext
+    jvm = context._jvm
+    key = id(context._gateway)
+    with _lock:
+        known = _compiled.get(key)
+        if known is None:
+            ensure_callback_server_started(context._gateway)
+            text = files("tidegate.spark").joinpath("TableFileIndex.java").read_text()
+            compiler = jvm.org.codehaus.janino.SimpleCompiler()
+            compiler.setParentClassLoader(jvm.Thread.currentThread().getContextClassLoader())
+            compiler.cook(text)
+            loaded = compiler.getClassLoader().loadClass("tidegate.TableFileIndex")
+            none = context._gateway.new_array(jvm.java.lang.Class, 0)
+            nothing = context._gateway.new_array(jvm.java.lang.Object, 0)
+            known = _compiled[key] = loaded.getDeclaredConstructor(none).newInstance(nothing)
+    return known
+
+
+class JavaFunction:
+    """A Python callable as ``java.util.function.Function``."""
+
+    def __init__(self, work: Callable[[Any], Any]) -> None:
+        self._work = work
+
+    def apply(self, value: Any) -> Any:
+        return self._work(value)
+
+    class Java:
+        implements = ("java.util.function.Function",)
+
+
+def java_array(spark: SparkSession, kind: str, values: list[Any]) -> Any:
+    """A Java array of ``kind`` (a class name) with ``values`` in it."""
+    context = spark.sparkContext
+    cls = context._jvm
+    for part in kind.split("."):
+        cls = getattr(cls, part)
+    array = context._gateway.new_array(cls, len(values))
+    for i, value in enumerate(values):
+        array[i] = value
+    return array
+
+
+def java_type(spark: SparkSession, json_text: str) -> Any:
+    """Spark's own data type from its JSON."""
+    return spark.sparkContext._jvm.org.apache.spark.sql.types.DataType.fromJson(json_text)

@@ -1,0 +1,221 @@
+"""The native scan: Spark's own parquet reader over exactly the files that the log and filters leave.
+
+Spark asks our file index for files while it plans, with the filters it has pushed down; partition
+pruning and data skipping happen there, on Arrow columns, and the answer goes back in bulk.
+Partition values and deletion vectors travel as constants of their files.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import struct
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidegate.errors import PredicateError
+from tidegate.files import partitions
+from tidegate.files import predicate as predicates
+from tidegate.files.deletion_vectors import DeletionVector
+from tidegate.files.paths import decode_path, refuse_outside, resolve_path
+from tidegate.files.predicate import Predicate
+from tidegate.files.skipping import keep_mask
+from tidegate.log.actions import Add, from_batch
+from tidegate.log.snapshot import Snapshot
+from tidegate.schema.types import StructType
+from tidegate.spark import jvm
+from tidegate.spark.scan import vectors
+from tidegate.spark.scan.projection import Layout
+from tidegate.spark.session import pinned
+
+_log = logging.getLogger(__name__)
+_COLUMNS = ["path", "partitionValues", "size", "modificationTime", "stats", "deletionVector"]
+
+
+@dataclass
+class ScanMetrics:
+    """What planning a scan came to: for each time Spark asked, files considered and files kept."""
+
+    table: str
+    version: int
+    plans: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass
+class FilePlanner:
+    """Answers Spark's question which files to read, for one snapshot or for a given list of files."""
+
+    spark: SparkSession
+    snapshot: Snapshot
+    layout: Layout
+    files: pa.Table | None = None
+    metrics: ScanMetrics = field(init=False)
+    has_vectors: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.metrics = ScanMetrics(self.snapshot.url, self.snapshot.version)
+        found = self.candidates().column("deletionVector")
+        self.has_vectors = found.null_count < len(found)
+
+    def candidates(self) -> pa.Table:
+        """The files before any filter."""
+        return self.files if self.files is not None else self.snapshot.files(columns=_COLUMNS)
+
+    def constants(self) -> list[dict[str, Any]]:
+        """The columns that are constant within a file, as fields of Spark's JSON."""
+        out: list[Any] = [f.json_value() for f in self.layout.partitions.fields]
+        if self.has_vectors:
+            out.append({"name": vectors.COLUMN, "type": "binary", "nullable": True, "metadata": {}})
+        return out
+
+    @property
+    def physical(self) -> StructType:
+        """The schema that Spark's filters speak of."""
+        return StructType((*self.layout.data.fields, *self.layout.partitions.fields))
+
+    def __call__(self, texts: Sequence[str]) -> Any:
+        """Plan for the filters in ``texts``; the answer is what the index on the other side reads."""
+        start = time.perf_counter()
+        files = self.candidates()
+        kept = self._prune(files, [str(t) for t in texts])
+        refuse_outside(kept.column("path"))
+        answer = self._answer(kept)
+        self.metrics.plans.append(
+            {
+                "considered": files.num_rows,
+                "read": kept.num_rows,
+                "filters": [str(t) for t in texts],
+                "seconds": time.perf_counter() - start,
+            }
+        )
+        _log.debug("%s: %d of %d files for %s", self.snapshot, kept.num_rows, files.num_rows, list(texts))
+        return answer
+
+    def _prune(self, files: pa.Table, texts: list[str]) -> pa.Table:
+        names = self.layout.partitions.names
+        for text in texts:
+            predicate = self._parse(text)
+            if predicate is not None:
+                files = files.filter(keep_mask(files, predicate, self.physical, names, "none"))
+        return files
+
+    def _parse(self, text: str) -> Predicate | None:
+        """A pushed filter as a predicate; None for one that says nothing we understand."""
+        try:
+            return predicates.parse(text).resolve(self.physical)
+        except PredicateError:
+            return None
+
+    def _answer(self, files: pa.Table) -> Any:
+        directory, rows = self._directories(files)
+        root = _root(self.snapshot.url)
+        out = [struct.pack(">ii", files.num_rows, 1 if rows is None else rows.num_rows)]
+        paths, sizes = files.column("path"), files.column("size")
+        times = files.column("modificationTime")
+        for path, size, modified, at in zip(
+            paths.to_pylist(), sizes.to_pylist(), times.to_pylist(), directory.to_pylist(), strict=True
+        ):
+            name = _absolute(root, path).encode()
+            out.append(struct.pack(">iqqi", at, size, modified or 0, len(name)))
+            out.append(name)
+        java_rows = None if rows is None else self._rows(rows)
+        return jvm.java_array(self.spark, "java.lang.Object", [bytearray(b"".join(out)), java_rows])
+
+    def _directories(self, files: pa.Table) -> tuple[pa.Array, pa.Table | None]:
+        """Which constants each file has: an index per file, and the table of distinct constants."""
+        fields = self.layout.partitions.fields
+        if not fields and not self.has_vectors:
+            return pa.array([0] * files.num_rows, pa.int32()), None
+        values = _combined(files.column("partitionValues"))
+        has_vector = _combined(files.column("deletionVector")).is_valid()
+        raw = [pc.fill_null(partitions.raw(values, f.name), "\x00null") for f in fields]
+        # A file with a vector has constants of its own.
+        own = pc.if_else(has_vector, pa.array(range(files.num_rows), pa.int64()), -1).cast(pa.string())
+        key = pc.binary_join_element_wise(*raw, own, "\x01")
+        codes = key.dictionary_encode()
+        first = pc.index_in(codes.dictionary, key)
+        columns = [partitions.typed(values, f.name, f.type).take(first) for f in fields]
+        if self.has_vectors:
+            bitmaps = self._bitmaps(files, has_vector)
+            columns.append(pa.array([bitmaps.get(i) for i in first.to_pylist()], pa.binary()))
+        names = [f"c{i}" for i in range(len(columns))]
+        return codes.indices, pa.Table.from_arrays(columns, names)
+
+    def _bitmaps(self, files: pa.Table, has_vector: pa.Array) -> dict[int, bytes]:
+        where = pc.indices_nonzero(has_vector).to_pylist()
+        if not where:
+            return {}
+        found: dict[int, DeletionVector] = {}
+        needed = files.take(where).append_column("dataChange", pa.array([False] * len(where)))
+        for at, add in zip(where, from_batch(needed, Add), strict=True):
+            assert add.deletion_vector is not None
+            found[at] = add.deletion_vector
+        return vectors.read_all(self.snapshot.log, found)
+
+    def _rows(self, table: pa.Table) -> Any:
+        """Arrow rows as Spark's internal rows."""
+        frame = pinned(self.spark).createDataFrame(table)
+        return frame._jdf.queryExecution().executedPlan().executeCollect()
+
+
+def _combined(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _root(url: str) -> str:
+    """The table's address as Hadoop writes it."""
+    return f"file:{url}" if url.startswith("/") else url
+
+
+def _absolute(root: str, path: str) -> str:
+    decoded = decode_path(path)
+    if decoded.startswith("/"):
+        return f"file:{decoded}"
+    return decoded if resolve_path(path).absolute else f"{root}/{decoded}"
+
+
+def relation(planner: FilePlanner) -> DataFrame:
+    """The files of a snapshot as a DataFrame of physical columns, partition columns and the bitmap."""
+    spark = planner.spark
+    layout = planner.layout
+    session = pinned(spark)
+    gateway = spark.sparkContext._jvm
+    sql = gateway.org.apache.spark.sql
+    partition_type = jvm.java_type(spark, json.dumps({"type": "struct", "fields": planner.constants()}))
+    data_type = jvm.java_type(spark, layout.data.to_json())
+    snapshot = planner.snapshot
+    label = f"{_root(snapshot.url)}@v{snapshot.version}"
+    identity = label if planner.files is None else f"{label}#{id(planner)}"
+    size = snapshot.size_in_bytes if planner.files is None else pc.sum(planner.files["size"]).as_py() or 0
+    index = jvm.table_file_index(spark).create(
+        identity, label, size, partition_type, jvm.JavaFunction(planner)
+    )
+    found = sql.execution.datasources.HadoopFsRelation(
+        index,
+        partition_type,
+        data_type,
+        gateway.scala.Option.empty(),
+        sql.execution.datasources.parquet.ParquetFileFormat(),
+        gateway.org.apache.spark.api.python.PythonUtils.toScalaMap({}),
+        session._jsparkSession,
+    )
+    frame = DataFrame(spark._jsparkSession.baseRelationToDataFrame(found), spark)
+    frame._tidegate_planner = planner  # type: ignore[attr-defined]
+    return frame
+
+
+def scan(spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None) -> DataFrame:
+    """A snapshot (or some of its files) as a DataFrame of the table's columns."""
+    layout = Layout.of(snapshot.metadata)
+    planner = FilePlanner(spark, snapshot, layout, files)
+    frame = relation(planner)
+    if planner.has_vectors:
+        frame = frame.where(vectors.is_live(F.col(vectors.COLUMN), F.col("_metadata.row_index")))
+    return frame.select(*layout.columns())

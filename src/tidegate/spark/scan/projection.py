@@ -1,0 +1,127 @@
+"""From the columns of data files to the columns of the table: names, order, void, partitions.
+
+Data files carry physical names; the table's user sees logical ones. The relation that Spark scans
+has the physical schema without partition columns and without void, and one projection on top
+gives every column its logical name, at every level, in the table's order.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType as SparkStruct
+
+from tidegate.metadata import Metadata
+from tidegate.schema.mapping import ID, Mode, mapping_mode, physical_name
+from tidegate.schema.types import VOID, ArrayType, DataType, MapType, StructField, StructType
+
+FIELD_ID = "parquet.field.id"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A table's schema as its files have it, and how to get from there to what users see."""
+
+    metadata: Metadata
+    mode: Mode
+    data: StructType
+    partitions: StructType
+
+    @classmethod
+    def of(cls, metadata: Metadata) -> Layout:
+        mode = mapping_mode(metadata)
+        names = {c.lower() for c in metadata.partition_columns}
+        data = [f for f in metadata.schema.fields if f.name.lower() not in names]
+        return cls(
+            metadata,
+            mode,
+            StructType(tuple(p for f in data if (p := _physical(f, mode)) is not None)),
+            StructType(tuple(_bare(f, mode) for f in metadata.partition_schema.fields)),
+        )
+
+    def columns(self) -> list[Column]:
+        """The table's columns over the relation's, in order."""
+        out = []
+        for f in self.metadata.schema.fields:
+            physical = physical_name(f, self.mode)
+            column = F.col(_quoted(physical)) if f.type != VOID else F.lit(None).cast("void")
+            out.append(_logical(column, f.type, self.mode).alias(f.name))
+        return out
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _bare(f: StructField, mode: Mode) -> StructField:
+    return StructField(physical_name(f, mode), f.type, True, {})
+
+
+def _physical(f: StructField, mode: Mode) -> StructField | None:
+    """A column as files have it; None for one that is void and so in no file."""
+    inner = _physical_type(f.type, mode)
+    if inner is None:
+        return None
+    metadata = {FIELD_ID: f.metadata[ID]} if mode == "id" and ID in f.metadata else {}
+    return StructField(physical_name(f, mode), inner, True, metadata)
+
+
+def _physical_type(kind: DataType, mode: Mode) -> DataType | None:
+    if kind == VOID:
+        return None
+    if isinstance(kind, StructType):
+        fields = tuple(p for f in kind.fields if (p := _physical(f, mode)) is not None)
+        return StructType(fields) if fields else None
+    if isinstance(kind, ArrayType):
+        element = _physical_type(kind.element, mode)
+        return None if element is None else ArrayType(element, True)
+    if isinstance(kind, MapType):
+        key, value = _physical_type(kind.key, mode), _physical_type(kind.value, mode)
+        return None if key is None or value is None else MapType(key, value, True)
+    return kind
+
+
+def _has_void(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return any(_has_void(f.type) for f in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _has_void(kind.element)
+    if isinstance(kind, MapType):
+        return _has_void(kind.key) or _has_void(kind.value)
+    return kind == VOID
+
+
+def _is_nested(kind: DataType) -> bool:
+    return isinstance(kind, StructType | ArrayType | MapType)
+
+
+def _logical(column: Column, kind: DataType, mode: Mode) -> Column:
+    """A physical column with logical names inside; a cast where that is enough."""
+    if not _is_nested(kind) or (mode == "none" and not _has_void(kind)):
+        return column
+    if not _has_void(kind):
+        # Casting a struct goes by position, so it renames and costs nothing.
+        return column.cast(spark_type(kind))
+    if isinstance(kind, StructType):
+        parts = [
+            (
+                F.lit(None).cast("void")
+                if f.type == VOID
+                else _logical(column.getField(physical_name(f, mode)), f.type, mode)
+            ).alias(f.name)
+            for f in kind.fields
+        ]
+        return F.when(column.isNull(), F.lit(None)).otherwise(F.struct(*parts))
+    if isinstance(kind, ArrayType):
+        return F.transform(column, lambda x: _logical(x, kind.element, mode))
+    return column
+
+
+def spark_type(kind: DataType) -> Any:
+    """Our type as PySpark's."""
+    wrapped = StructType((StructField("t", kind, True, {}),))
+    return SparkStruct.fromJson(json.loads(wrapped.to_json()))["t"].dataType

@@ -1,0 +1,82 @@
+"""Sessions: a local Spark that just works, and private clones with every file-shaping conf pinned.
+
+The user's session is never changed. What Tidegate reads and writes goes through a clone of it
+(same context, same catalog) in which the confs below have the one value that Delta tables need.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tidegate.java import java_home_for_spark
+
+# One row per conf that shapes files, with the reason why it may not be left to the session.
+PINNED: dict[str, str] = {
+    # INT96 has no statistics, and other engines have given it up.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Shredded variants are illegal in a table without the feature.
+    "spark.sql.variant.writeShredding.enabled": "false",
+    # Column mapping by id resolves columns by their field ids, and a column added later has none.
+    "spark.sql.parquet.fieldId.read.enabled": "true",
+    "spark.sql.parquet.fieldId.read.ignoreMissing": "true",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    # Delta counts days and microseconds in the proleptic Gregorian calendar.
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+    # The legacy layout of decimals and nested types is not what the specification says.
+    "spark.sql.parquet.writeLegacyFormat": "false",
+    # Strings are strings, whatever an old session wanted, and so are timestamps without a zone.
+    "spark.sql.parquet.binaryAsString": "false",
+    "spark.sql.parquet.int96AsTimestamp": "true",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    # Partition values come from the log, never from names of directories.
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    # A file that is missing or corrupt is an error; rows are never quietly left out.
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+_clones: weakref.WeakKeyDictionary[SparkSession, SparkSession] = weakref.WeakKeyDictionary()
+
+
+def session(**options: Any) -> SparkSession:
+    """A local Spark that just works: Java found or brought, workers on this very Python, UTC, Arrow on.
+
+    ``options`` are Spark confs, with ``.`` as they are (``**{"spark.sql.shuffle.partitions": 2}``);
+    ``master`` and ``app_name`` have their own names.
+    """
+    os.environ.setdefault("JAVA_HOME", java_home_for_spark())
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(options.pop("master", "local[*]"))
+    builder = builder.appName(options.pop("app_name", "tidegate"))
+    defaults = {
+        "spark.ui.showConsoleProgress": "false",
+        "spark.ui.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+    for key, value in {**defaults, **options}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def pinned(spark: SparkSession) -> SparkSession:
+    """The clone of a classic session in which Tidegate works."""
+    clone = _clones.get(spark)
+    if clone is None:
+        clone = spark.newSession()
+        for key, value in PINNED.items():
+            clone.conf.set(key, value)
+        _clones[spark] = clone
+    return clone
