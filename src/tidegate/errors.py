@@ -37,10 +37,13 @@ The tree::
     │   ├── SchemaInvalidError       SCHEMA_INVALID
     │   ├── ColumnMappingInvalidError   COLUMN_MAPPING_INVALID
     │   ├── PropertyError            PROPERTY_INVALID
+    │   ├── TableExistsError         TABLE_EXISTS
     │   └── ProtocolPropertyError    PROTOCOL_PROPERTY (also an AssertionError)
     ├── DataError                    a data file or deletion vector is not what the log says
     │   ├── DataFileMissingError, DataFileCorruptError
+    │   ├── InvariantViolationException   CONSTRAINT_VIOLATED
     │   └── DVFileMissingError, DVChecksumError, DVSizeMismatchError, DVCardinalityError, DVInvalidError
+    ├── OptionError                  OPTION_INVALID
     ├── PredicateError               PREDICATE_INVALID
     ├── PathOutsideTableError        PATH_OUTSIDE_TABLE
     ├── TransactionError             a commit that may not be made
@@ -354,6 +357,27 @@ class DVCardinalityError(DataError):
 
 class DVInvalidError(DataError):
     code = "DV_INVALID"
+
+
+class InvariantViolationException(DataError):
+    """A row breaks a constraint of the table; nothing of the write became visible."""
+
+    code = "CONSTRAINT_VIOLATED"
+    errorClass = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+
+
+class TableExistsError(TableError):
+    """The save mode says that there must not be a table yet."""
+
+    code = "TABLE_EXISTS"
+    errorClass = "DELTA_PATH_EXISTS"
+
+
+class OptionError(TidegateError):
+    """An option that is unknown, contradicts another one or has an illegal value."""
+
+    code = "OPTION_INVALID"
+    errorClass = "DELTA_ILLEGAL_OPTION"
 
 
 class PredicateError(TidegateError):

@@ -29,6 +29,7 @@ from support.tables import (
     stats,
     txn,
     vector,
+    vector_id,
 )
 
 PATHS = ("a.parquet", "b.parquet", "c.parquet", "d%20e.parquet", "deep/er/f.parquet")
@@ -44,6 +45,7 @@ class _Writer:
     """What a careful writer keeps in mind: which files are live, and with which vector."""
 
     draw: Callable[[st.SearchStrategy[Any]], Any]
+    careful: bool = False
     live: dict[str, Wire] = field(default_factory=dict)
     vectors: int = 0
 
@@ -78,7 +80,7 @@ class _Writer:
 
     def _new_file(self, path: str) -> list[Wire]:
         what = self.draw(st.sampled_from(["add", "add", "add", "add with vector", "remove"]))
-        if what == "remove":  # of a file the log no longer knows, or never knew
+        if what == "remove" and not self.careful:  # of a file the log no longer knows, or never knew
             return [remove(path, self.draw(st.sampled_from([None, 7])))]
         return [self._file(path, self._vector() if what == "add with vector" else None)]
 
@@ -88,20 +90,23 @@ class _Writer:
         what = self.draw(st.sampled_from(["remove", "remove", "other vector", "again", "no vector"]))
         gone = remove(path, old["size"], dv=dv, time=START + number)
         if what == "again" or (what == "no vector" and dv is None):
-            return [self._file(path, dv)]
+            return [] if self.careful else [self._file(path, dv)]
         if what == "remove":
             del self.live[path]
             return [gone]
         fresh = self._vector() if what == "other vector" else None
-        if fresh == dv:
+        if vector_id(fresh) == vector_id(dv):
             return []
         return [gone, self._file(path, fresh)]
 
 
 @st.composite
-def histories(draw: Any, *, least: int = 1, most: int = 9) -> list[list[Wire]]:
-    """The actions of each commit; version 0 also has the protocol and the metadata."""
-    writer = _Writer(draw)
+def histories(draw: Any, *, least: int = 1, most: int = 9, careful: bool = False) -> list[list[Wire]]:
+    """The actions of each commit; version 0 also has the protocol and the metadata.
+
+    A ``careful`` writer removes only what is live and adds only what is not.
+    """
+    writer = _Writer(draw, careful)
     first = [EVERYTHING, metadata(), *writer.commit(0)]
     only_one = [a for i, a in enumerate(first) if "metaData" not in a or i == 1]
     count = draw(st.integers(least, most))

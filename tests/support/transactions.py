@@ -107,7 +107,9 @@ def everything(clock: Clock | None = None, **configuration: str) -> RawTable:
             "deletionVectors", "v2Checkpoint", writers=["appendOnly", "domainMetadata", "invariants"]
         ),
     )
-    table.checksum()
+    bins = [0, *(8192 * 2**i for i in range(26))]
+    sizes = {"fileCounts": [4] + [0] * 26, "totalBytes": [400] + [0] * 26}
+    table.checksum(fileSizeHistogram={"sortedBinBoundaries": bins, **sizes})
     return table
 
 

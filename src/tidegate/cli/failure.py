@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -18,6 +19,7 @@ P = ParamSpec("P")
 
 FOUND = 1
 COULD_NOT = 2
+INTERRUPTED = 130
 
 
 def verb(function: Callable[P, int]) -> Callable[P, None]:
@@ -32,9 +34,12 @@ def verb(function: Callable[P, int]) -> Callable[P, None]:
             tell(e, as_json=as_json)
             code = COULD_NOT
         except BrokenPipeError:
-            # Whoever reads our output has had enough of it, as `| head` does.
-            sys.stderr.close()
+            # Whoever reads our output has had enough of it, as `| head` has: nothing more can be written.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = COULD_NOT
+        except KeyboardInterrupt:
+            print("tidegate: interrupted", file=sys.stderr)
+            code = INTERRUPTED
         except (typer.Exit, typer.Abort):
             raise
         except Exception as e:
@@ -73,9 +78,8 @@ def tell_unexpected(error: Exception, *, as_json: bool) -> None:
     if logging.getLogger("tidegate").isEnabledFor(logging.DEBUG):
         traceback.print_exception(error, file=sys.stderr)
     if as_json:
-        screen.document(
-            {"error": {"code": "INTERNAL", "message": message, "table": None, "version": None, "errorClass": None}}
-        )
+        unknown = dict.fromkeys(("table", "version", "errorClass"))
+        screen.document({"error": {"code": "INTERNAL", "message": message, **unknown}})
     else:
         print(
             f"tidegate: [INTERNAL] {message}. This is a mistake in Tidegate; please report it, with what "

@@ -27,7 +27,11 @@ Table = Annotated[
 Version = Annotated[
     int | None,
     typer.Option(
-        "--version", metavar="N", min=0, help="The table at version N. [default: the latest]", show_default=False
+        "--version",
+        metavar="N",
+        min=0,
+        help="The table at version N. [default: the latest]",
+        show_default=False,
     ),
 ]
 Timestamp = Annotated[
@@ -113,7 +117,9 @@ def snapshot(table: str, version: int | None, timestamp: str | None, pairs: Sequ
     return open(table, timestamp=timestamp, storage_options=options)
 
 
-def version_of(table: str, version: int | None, timestamp: str | None, pairs: Sequence[str] | None) -> int | None:
+def version_of(
+    table: str, version: int | None, timestamp: str | None, pairs: Sequence[str] | None
+) -> int | None:
     """The version that was asked for, None for the latest."""
     if timestamp is None:
         return version

@@ -57,7 +57,7 @@ class Need:
 class FileColumns:
     """The columns of one batch of files, each decoded when it is first asked for."""
 
-    def __init__(self, batch: pa.RecordBatch, needs: Iterable[Need], *, strict: bool = False) -> None:
+    def __init__(self, batch: pa.RecordBatch, needs: Iterable[Need] = (), *, strict: bool = False) -> None:
         self._batch = batch
         self._needs = tuple(dict.fromkeys(needs))
         self._strict = strict

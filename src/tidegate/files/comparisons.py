@@ -69,6 +69,7 @@ _INT64 = (-(2**63), 2**63 - 1)
 _MAX_UNSCALED = 10**_MAX_DIGITS - 1
 # Above so many values a list is judged by its ends, not value by value.
 MANY = 16
+_TOO_MANY = 256
 # Numbers of so few digits are the same in every form a writer may give them.
 _DOUBLE_DIGITS = 15
 
@@ -137,7 +138,7 @@ def _bind(predicate: Predicate, schema: StructType, partitions: tuple[str, ...],
 def _bind_leaf(node: Predicate, schema: StructType, partitions: frozenset[str], mode: Mode) -> Predicate:
     if not isinstance(node, Compare | In | IsNull | StartsWith):
         return node
-    leaf = _leaf(node.column.path, schema, partitions, mode)
+    leaf = leaf_of(node.column.path, schema, partitions, mode)
     found: Predicate | None = None
     if leaf is None:
         pass
@@ -152,7 +153,8 @@ def _bind_leaf(node: Predicate, schema: StructType, partitions: frozenset[str], 
     return found or Unknown(str(node), node.own_columns)
 
 
-def _leaf(path: Path, schema: StructType, partitions: frozenset[str], mode: Mode) -> Leaf | None:
+def leaf_of(path: Path, schema: StructType, partitions: frozenset[str], mode: Mode) -> Leaf | None:
+    """The leaf at a path; None where the column cannot be judged. ``partitions`` are case-folded."""
     found = schema.resolve(path)
     physical = logical_to_physical(schema, path, mode)
     if found is None or physical is None:
@@ -352,6 +354,8 @@ def _in(leaf: Leaf, node: In) -> Predicate | None:
             return None
         others = [p for p in parts if not isinstance(p, LeafTest) or p.operator != "="]
         parts = [OneOf(leaf, tuple(dict.fromkeys(p.value for p in plain))), *others]
+    if len(parts) > _TOO_MANY:
+        return None
     if len(values) < len(node.values):
         parts.append(Constant(None))
     return Or(tuple(parts))

@@ -49,7 +49,8 @@ __all__ = [
 TIMESTAMP_UTC = pa.timestamp("us", "UTC")
 TIMESTAMP_NTZ = pa.timestamp("us")
 
-_ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})$"
+# What ends the text of an instant.
+ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})$"
 
 
 def arrow_type(type: DataType) -> pa.DataType | None:
@@ -141,7 +142,7 @@ def _cast(strings: pa.Array, target: pa.DataType) -> pa.Array:
         return pc.cast(strings, target)
     # A value without a zone is in the zone of whoever wrote it, which nobody recorded: UTC here.
     none = pa.scalar(None, pa.string())
-    zoned = pc.match_substring_regex(strings, _ZONE)
+    zoned = pc.match_substring_regex(strings, ZONE)
     instants = pc.cast(pc.if_else(zoned, strings, none), TIMESTAMP_UTC)
     local = pc.cast(pc.if_else(zoned, none, strings), TIMESTAMP_NTZ)
     return pc.coalesce(pc.cast(instants, target), pc.cast(local, target))

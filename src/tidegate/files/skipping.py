@@ -18,7 +18,7 @@ from tidegate.files import answers, stats
 from tidegate.files import comparisons as cmp
 from tidegate.files.answers import Mask
 from tidegate.files.bounds import FileColumns, Need
-from tidegate.files.predicate import And, Constant, Not, Or, Predicate, Unknown, conjunction
+from tidegate.files.predicate import And, Constant, Not, Or, Predicate, conjunction
 from tidegate.schema.mapping import Mode
 from tidegate.schema.types import StructType
 
@@ -75,16 +75,14 @@ def evaluate_partitions(
     depends on the session; ``LogError`` where a partition value does not parse.
     """
     bound = cmp.bind(predicate, schema, tuple(partition_columns), mapping_mode)
-    for node in bound.walk():
-        leaf = getattr(node, "leaf", None)
-        if isinstance(node, Unknown) or (leaf is not None and not leaf.is_partition):
-            raise PredicateError(
-                f"{predicate} is not decided by the partition columns alone.",
-                hint="It must compare partition columns with plain values.",
-            )
+    if not bound.is_known or not all(leaf.is_partition for leaf in _leaves(bound)):
+        raise PredicateError(
+            f"{predicate} is not decided by the partition columns alone.",
+            hint="It must compare partition columns with plain values.",
+        )
     parts = []
     for batch in _batches(files):
-        columns = FileColumns(batch, (), strict=True)
+        columns = FileColumns(batch, strict=True)
         true, false = (_as_array(_may(bound, want, columns), len(batch)) for want in (True, False))
         none = pa.scalar(None, pa.bool_())
         parts.append(pc.if_else(true, True, pc.if_else(false, False, none)))
@@ -96,8 +94,7 @@ def needed_columns(
 ) -> frozenset[str]:
     """Which of ``partitionValues`` and ``stats`` the predicate looks at."""
     bound = cmp.bind(predicate, schema, tuple(partition_columns), mapping_mode)
-    leaves = [leaf for node in bound.walk() if (leaf := getattr(node, "leaf", None)) is not None]
-    return frozenset("partitionValues" if leaf.is_partition else "stats" for leaf in leaves)
+    return frozenset("partitionValues" if leaf.is_partition else "stats" for leaf in _leaves(bound))
 
 
 # ---------------------------------------------------------------------------- batches
@@ -105,43 +102,46 @@ def needed_columns(
 
 def _batches(files: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
     present = [c for c in _COLUMNS if c in files.schema.names]
-    if isinstance(files, pa.RecordBatch):
-        if files.num_rows:
-            yield files.select(present)
+    if files.num_rows == 0:
+        return
+    if isinstance(files, pa.RecordBatch) or not present:
+        yield _selected(files, present)
         return
     table = files.select(present)
-    if not present:
-        # No column says anything, and a table without columns has no batches to count rows by.
-        yield pa.RecordBatch.from_arrays([pa.nulls(files.num_rows)], ["nothing"])
-        return
     chunks = max(table.column(c).num_chunks for c in present)
     if chunks > 1 and table.num_rows / chunks < _SMALL_CHUNK:
         table = table.combine_chunks()
     yield from (b for b in table.to_batches(max_chunksize=_BATCH_ROWS) if b.num_rows)
 
 
+def _selected(files: pa.RecordBatch | pa.Table, names: list[str]) -> pa.RecordBatch:
+    # Without any column there would be no rows to count.
+    return files.select(names) if names else pa.RecordBatch.from_arrays([pa.nulls(files.num_rows)], ["none"])
+
+
 def _keep_batch(batch: pa.RecordBatch, bound: Predicate) -> pa.BooleanArray:
     """Partition values first: what they leave out needs no statistics, which are dear to decode."""
-    cheap, dear = _split(bound)
-    mask = _as_array(_may(cheap, True, FileColumns(batch, ())), len(batch))
-    if isinstance(dear, Constant) and dear.value:
-        return mask
-    kept = mask.true_count
-    if kept == 0:
-        return mask
-    rest = batch if kept == len(batch) else batch.filter(mask)
-    columns = FileColumns(rest, _needs(dear, True))
-    found = _as_array(_may(dear, True, columns), len(rest))
-    return found if rest is batch else pc.replace_with_mask(mask, mask, found)
-
-
-def _split(bound: Predicate) -> tuple[Predicate, Predicate]:
     cheap: list[Predicate] = []
     dear: list[Predicate] = []
     for part in bound.conjuncts():
-        leaves = [leaf for n in part.walk() if (leaf := getattr(n, "leaf", None)) is not None]
-        (cheap if all(leaf.is_partition for leaf in leaves) else dear).append(part)
-    return conjunction(cheap), conjunction(dear)
+        (cheap if all(leaf.is_partition for leaf in _leaves(part)) else dear).append(part)
+    mask = _as_array(_may(conjunction(cheap), True, FileColumns(batch)), len(batch))
+    kept = mask.true_count
+    if not dear or kept == 0:
+        return mask
+    question = conjunction(dear)
+    rest = batch
+    if kept < len(batch):
+        # Maps are slow to filter, and seldom asked for again.
+        asked = any(leaf.is_partition for leaf in _leaves(question))
+        names = [c for c in batch.schema.names if asked or c != "partitionValues"]
+        rest = _selected(batch, names).filter(mask)
+    found = _as_array(_may(question, True, FileColumns(rest, _needs(question, True))), kept)
+    return found if rest is batch else pc.replace_with_mask(mask, mask, found)
+
+
+def _leaves(node: Predicate) -> list[cmp.Leaf]:
+    return [leaf for n in node.walk() if (leaf := getattr(n, "leaf", None)) is not None]
 
 
 def _needs(node: Predicate, want: bool) -> Iterator[Need]:

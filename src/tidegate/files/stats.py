@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from tidegate.files.partitions import parse_distinct
+from tidegate.files.partitions import ZONE, parse_distinct
 from tidegate.files.stats_text import encode, truncate_max, truncate_min
 from tidegate.schema.arrow import to_arrow_type
 from tidegate.schema.types import DataType, DecimalType, PrimitiveType, StructType
@@ -47,7 +47,6 @@ _SLICES = (131_072, 8_192)
 _SLICE_BYTES = 1 << 28
 _BLOCK_BYTES = 1 << 22
 _ROW = "r"
-_ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})$"
 
 
 # ---------------------------------------------------------------------------- shape
@@ -204,7 +203,7 @@ def _zoned_as(texts: pa.Array, type: pa.TimestampType) -> pa.Array:
     """An instant needs its zone, a local time must have none: otherwise it is not known what is meant."""
     if type.tz and pc.all(pc.ends_with(texts, "Z")).as_py() is not False:
         return texts
-    zoned = pc.match_substring_regex(texts, _ZONE)
+    zoned = pc.match_substring_regex(texts, ZONE)
     fits = zoned if type.tz else pc.invert(zoned)
     return pc.if_else(fits, texts, pa.scalar(None, pa.string()))
 

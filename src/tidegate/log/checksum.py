@@ -16,8 +16,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.log.actions import Add, DomainMetadata, Txn, from_batch, to_wire
-from tidegate.log.replay import SmallState, file_keys
+from tidegate.log.actions import ADD_SCHEMA, Add, DomainMetadata, Txn, from_batch, to_batch, to_wire
+from tidegate.log.replay import SmallState, file_key, file_keys
 from tidegate.metadata import Metadata
 from tidegate.protocol.protocol import Protocol
 
@@ -239,31 +239,60 @@ def advance(
 ) -> Checksum | None:
     """The next version's checksum from the previous one and the commit between them.
 
-    None where it cannot be known: a remove without its size, or adds that may only renew entries
-    of files that are live already (no data change and nothing removed).
+    Exact where the previous one lists its files. Where it does not, a commit is taken at its word:
+    what it removes was live, and what it adds was not. None where even that does not tell: a remove
+    without its size, or adds that may only renew entries of files that are live already (no data
+    change and nothing removed).
     """
     known = counts_of(previous)
     if known is None:
         return None
     counts, boundaries = known
-    real_removes = [b for b in (_without_dv_tombstones(r) for r in removes) if b.num_rows]
-    if any(b.column("size").null_count for b in real_removes):
-        return None
-    if adds and not real_removes:
-        changes = pa.chunked_array([b.column("dataChange") for b in adds])
-        if not pc.all(changes).as_py():
+    files = _listed_files(previous)
+    if files is not None:
+        touched = _named_in(files, [*adds, *removes])
+        renewed = [a for a, named in zip(files, touched, strict=True) if named]
+        gone = [to_batch(renewed, ADD_SCHEMA)] if renewed else []
+    else:
+        gone = [b for b in (_without_dv_tombstones(r) for r in removes) if b.num_rows]
+        if any(b.column("size").null_count for b in gone):
             return None
-    counts = counts.plus(count(adds, boundaries)).plus(count(real_removes, boundaries), -1)
+        if adds and not gone:
+            changes = pa.chunked_array([b.column("dataChange") for b in adds])
+            if not pc.all(changes).as_py():
+                return None
+    counts = counts.plus(count(adds, boundaries)).plus(count(gone, boundaries), -1)
     if counts.files < 0 or counts.size < 0 or any(n < 0 for n, _ in counts.bins):
         return None
+    listed: list[Add] | None = None
+    if files is not None and counts.files <= MAX_FILES:
+        listed = [a for a, named in zip(files, touched, strict=True) if not named]
+        listed += [a for batch in adds for a in from_batch(batch, Add)]
     return of_state(
         counts,
         small,
         boundaries=boundaries,
         txn_id=txn_id,
         in_commit_timestamp=in_commit_timestamp,
-        all_files=_next_files(previous, counts.files, adds, real_removes),
+        all_files=listed,
     )
+
+
+def _listed_files(checksum: Checksum) -> list[Add] | None:
+    """The files that a checksum lists, None if it does not or if they are not those it counts."""
+    files = checksum.all_files
+    if files is None or len(files) != checksum.num_files:
+        return None
+    return files if sum(a.size for a in files) == checksum.table_size_bytes else None
+
+
+def _named_in(files: list[Add], batches: list[pa.RecordBatch]) -> list[bool]:
+    """Which of a few files the actions in ``batches`` speak of."""
+    if not files or not batches:
+        return [False] * len(files)
+    named = pa.concat_arrays([file_keys(b) for b in batches])
+    found: list[bool] = pc.is_in(pa.array([file_key(a) for a in files]), value_set=named).to_pylist()
+    return found
 
 
 def _without_dv_tombstones(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -272,18 +301,3 @@ def _without_dv_tombstones(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch
     bare = pc.and_(pc.is_null(batch.column("size")), pc.ends_with(batch.column("path"), ".bin"))
     return batch.filter(pc.invert(bare))
-
-
-def _next_files(
-    previous: Checksum, total: int, adds: list[pa.RecordBatch], removes: list[pa.RecordBatch]
-) -> list[Add] | None:
-    if previous.all_files is None or total > MAX_FILES:
-        return None
-    gone = {key for batch in removes for key in file_keys(batch).to_pylist()}
-    out = [a for a in previous.all_files if _key(a) not in gone]
-    out += [a for batch in adds for a in from_batch(batch, Add)]
-    return out if len(out) == total else None
-
-
-def _key(add: Add) -> str:
-    return add.path if add.deletion_vector is None else f"{add.path}\x00{add.deletion_vector.unique_id}"

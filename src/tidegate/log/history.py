@@ -16,8 +16,10 @@ from tidegate import properties
 from tidegate.errors import (
     FileMissingError,
     InvalidCommitError,
+    LogError,
     LogTruncatedError,
     TimestampOutOfRangeError,
+    VersionNotFoundError,
 )
 from tidegate.log import segment as segments
 from tidegate.log.actions import CommitActions
@@ -75,12 +77,23 @@ def _sorted_commits(listing: Listing, low: int, high: int) -> list[LogFile]:
 
 
 def _read(log: TableLog, found: LogFile) -> CommitActions:
-    return log.dialect.decode(log.store.get(found.info.name), found.name.text)
+    try:
+        return log.dialect.decode(log.store.get(found.info.name), found.name.text)
+    except LogError as e:
+        raise e.at(table=log.url, version=found.name.version) from None
 
 
 def in_commit_timestamp(log: TableLog, found: LogFile) -> int:
     """The time that the commit ``found`` carries."""
-    value = _read(log, found).commit_info.get("inCommitTimestamp")
+    try:
+        value = _read(log, found).commit_info.get("inCommitTimestamp")
+    except FileMissingError as e:
+        raise VersionNotFoundError(
+            f"Version {found.name.version} was removed from the log while its time was looked up.",
+            table=log.url,
+            version=found.name.version,
+            hint="Log retention is at work; try again.",
+        ) from e
     if not isinstance(value, int):
         raise InvalidCommitError(
             "The table keeps in-commit timestamps, but this commit carries none.",

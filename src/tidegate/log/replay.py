@@ -8,6 +8,7 @@ Specification: "Action Reconciliation".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import InvalidCommitError
-from tidegate.log.actions import ADD_SCHEMA, REMOVE_SCHEMA, CommitActions, DomainMetadata, Txn
+from tidegate.log.actions import (
+    ADD_SCHEMA,
+    REMOVE_SCHEMA,
+    Add,
+    CommitActions,
+    DomainMetadata,
+    Remove,
+    Txn,
+)
 from tidegate.metadata import Metadata
 from tidegate.protocol.protocol import Protocol
 
@@ -51,6 +60,12 @@ def file_keys(batch: pa.RecordBatch) -> pa.Array:
     if vectors.null_count == len(vectors):
         return paths
     return pc.coalesce(pc.binary_join_element_wise(paths, dv_ids(vectors), "\x00"), paths)
+
+
+def file_key(action: Add | Remove) -> str:
+    """The same key for a single action."""
+    path = re.sub("^file:/+", "/", action.path)
+    return path if action.deletion_vector is None else f"{path}\x00{action.deletion_vector.unique_id}"
 
 
 def first_of_each(keys: pa.Array) -> pa.Array:
@@ -162,7 +177,7 @@ def check_commit(actions: CommitActions, name: str) -> None:
     """Refuse a commit whose actions contradict each other.
 
     At most one protocol, one metaData, one txn per application, one action per domain, one add
-    and one remove per path.
+    and one remove per path, and not both for one logical file.
     """
     problem = None
     if len(actions.protocols) > 1:
@@ -180,6 +195,10 @@ def check_commit(actions: CommitActions, name: str) -> None:
                 paths = pa.chunked_array([b.column("path") for b in batches])
                 if pc.count_distinct(paths).as_py() < rows:
                     problem = f"two {kind} actions of one path"
+        if actions.adds and actions.removes and problem is None:
+            keys = pa.concat_arrays([file_keys(b) for b in (*actions.adds, *actions.removes)])
+            if pc.count_distinct(keys).as_py() < len(keys):
+                problem = "both an add and a remove of one logical file"
     if problem is not None:
         raise InvalidCommitError(
             f"The commit holds {problem}; which of them counts is not defined.",

@@ -123,6 +123,9 @@ def list_log(
         found = LogFile(parsed, info)
         if parsed.kind is Kind.COMMIT:
             if before is not None and info.modified > before:
+                # Its checkpoint is as young, and stands before it in the listing.
+                out.checkpoints = [c for c in out.checkpoints if c.version < parsed.version]
+                parts = {k: v for k, v in parts.items() if k[0] < parsed.version}
                 break
             out.commits[parsed.version] = found
         elif parsed.kind is Kind.CHECKSUM:

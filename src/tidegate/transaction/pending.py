@@ -37,7 +37,7 @@ from tidegate.log.actions import (
     to_wire,
 )
 from tidegate.log.checkpoint.read import conform
-from tidegate.log.replay import check_commit, file_keys
+from tidegate.log.replay import check_commit
 from tidegate.metadata import Metadata
 from tidegate.protocol.protocol import Protocol
 from tidegate.schema.mapping import mapping_mode, physical_name
@@ -136,7 +136,8 @@ def check(changes: Changes, protocol: Protocol, metadata: Metadata, *, before: M
         )
     _check_complete(changes)
     check_commit(changes.as_actions(), "the commit being made")
-    _check_paths(changes)
+    for batch in changes.adds:
+        refuse_outside(batch.column("path"))
     for of in (before, metadata):
         if of is not None:
             _check_append_only(changes, of)
@@ -169,20 +170,6 @@ def _check_complete(changes: Changes) -> None:
             lacking = [name for name in _REQUIRED[kind] if batch.column(name).null_count]
             if lacking:
                 raise CommitRefusedError(f"Every {kind} must have {', '.join(lacking)}; some have none.")
-
-
-def _check_paths(changes: Changes) -> None:
-    for batch in changes.adds:
-        refuse_outside(batch.column("path"))
-    if changes.adds and changes.removes:
-        gone = pa.concat_arrays([file_keys(b) for b in changes.removes])
-        for batch in changes.adds:
-            both = batch.column("path").filter(pc.is_in(file_keys(batch), value_set=gone))
-            if len(both):
-                raise InvalidCommitError(
-                    f"The commit both adds and removes the file {both[0]}; which counts is not defined.",
-                    hint="Give the file another name, or its new entry another deletion vector.",
-                )
 
 
 def _check_append_only(changes: Changes, metadata: Metadata) -> None:

@@ -436,6 +436,12 @@ def test_files_that_say_nothing_of_themselves_stay() -> None:
     assert keep_mask(bare, parse("id = 5 AND region = 'eu'"), SCHEMA, PARTITIONS).to_pylist() == [True, True]
     assert keep_mask(bare.to_batches()[0], parse("id = 5"), SCHEMA).to_pylist() == [True, True]
     assert keep_mask(bare.slice(0, 0), parse("id = 5"), SCHEMA).to_pylist() == []
+    regions = pa.record_batch({"partitionValues": pa.array([[("region", "eu")], [("region", "us")]], MAP)})
+    assert keep_mask(regions, parse("id = 5 AND region = 'eu'"), SCHEMA, PARTITIONS).to_pylist() == [
+        True,
+        False,
+    ]
+    assert keep_mask(regions.slice(0, 0), parse("id = 5"), SCHEMA, PARTITIONS).to_pylist() == []
 
 
 def test_a_conflict_check_asks_whether_any_file_could_match() -> None:

@@ -26,8 +26,15 @@ from support.tables import (
     vector,
 )
 from tidegate.errors import InvalidCommitError
-from tidegate.log.actions import decode_commit
-from tidegate.log.replay import check_commit, first_of_each, keep_rows, reconcile_files
+from tidegate.log.actions import Add, Remove, decode_commit, from_batch
+from tidegate.log.replay import (
+    check_commit,
+    file_key,
+    file_keys,
+    first_of_each,
+    keep_rows,
+    reconcile_files,
+)
 from tidegate.log.snapshot import Snapshot, load
 
 
@@ -201,6 +208,8 @@ ILLEGAL = {
     "two actions of one domain": [domain("d", "1"), domain("d", "2")],
     "two adds of one path": [add("a"), add("a", dv=vector())],
     "two removes of one path": [remove("a"), remove("a", dv=vector())],
+    "an add and a remove of one file": [remove("a"), add("a")],
+    "an add and a remove of one file with its vector": [add("a", dv=vector()), remove("a", dv=vector())],
 }
 
 
@@ -221,6 +230,16 @@ def test_a_path_removed_and_added_with_another_vector_is_a_legal_commit() -> Non
 
 
 # ---------------------------------------------------------------------------- the pieces
+
+
+@given(histories())
+def test_the_key_of_one_action_is_the_key_in_its_column(history: list[Any]) -> None:
+    odd = [add("file:///x/y"), add("file:/x/z", dv=vector()), add("s3://b/file:/x")]
+    for actions in [*history, odd]:
+        found = decode_commit(b"".join(map(_line, [commit_info(), *actions])), "x")
+        for kind, batches in ((Add, found.adds), (Remove, found.removes)):
+            for batch in batches:
+                assert file_keys(batch).to_pylist() == [file_key(a) for a in from_batch(batch, kind)]
 
 
 @given(st.lists(st.sampled_from("abc")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -341,7 +342,7 @@ def test_times_increase_through_races_and_clocks_that_jump(steps: list[int], ord
         transaction.commit([file(f"y{number}")])
     times = own_times(table)
     assert len(times) == len(steps) + 1
-    assert all(later > earlier for earlier, later in zip(times, times[1:], strict=False))
+    assert all(later > earlier for earlier, later in pairwise(times))
 
 
 def test_the_commit_that_switches_times_on_says_when_and_is_later_than_the_one_before() -> None:

@@ -398,7 +398,7 @@ def test_change_files_without_the_change_data_feed() -> None:
             [DomainMetadata(domain="d", configuration=""), DomainMetadata(domain="d", configuration="")],
             "two domain",
         ),
-        ([gone(file("f1", day=FIRST)), file("f1", day=FIRST)], "both adds and removes the file f1"),
+        ([gone(file("f1", day=FIRST)), file("f1", day=FIRST)], "both an add and a remove"),
         ([CheckpointMetadata(version=1)], "cannot hold CheckpointMetadata"),
     ],
     ids=lambda v: v if isinstance(v, str) else "",

@@ -42,8 +42,8 @@ from tidegate.log.checkpoint.read import conform
 from tidegate.log.checksum import Checksum
 from tidegate.log.segment import Checkpoint, LogFile
 from tidegate.log.snapshot import Snapshot
-from tidegate.schema.arrow import to_arrow_type
 from tidegate.metadata import Metadata
+from tidegate.schema.arrow import to_arrow_type
 from tidegate.schema.mapping import logical_to_physical, mapping_mode, physical_name, to_physical
 from tidegate.schema.paths import split_path
 from tidegate.storage.store import FileInfo
@@ -265,7 +265,9 @@ def write_checkpoint(snapshot: Snapshot, *, policy: str | None = None) -> Writte
     policy = policy or str(
         properties.get(snapshot.metadata.configuration, properties.CHECKPOINT_POLICY)
     )
-    write = _write_v2 if policy == "v2" else _write_classic
+    # A reader without the feature would not look for a V2 checkpoint, and miss what it stands for.
+    v2 = policy == "v2" and snapshot.protocol.supports("v2Checkpoint")
+    write = _write_v2 if v2 else _write_classic
     written = snapshot._replay(lambda: write(snapshot))
     publish_hint(snapshot, written.hint)
     snapshot.stand_on(written.checkpoint)
@@ -450,7 +452,10 @@ def _write_v2(snapshot: Snapshot, top_level: str = "json") -> Written:
     ]
     name = names.v2(snapshot.version, str(uuid.uuid4()), top_level)
     data: bytes | pa.Buffer
-    data = encode_lines(to_wire(a) for a in top) if top_level == "json" else _v2_parquet(snapshot, sidecars, tags)
+    if top_level == "json":
+        data = encode_lines(to_wire(a) for a in top)
+    else:
+        data = _v2_parquet(snapshot, sidecars, tags)
     log.store.put_if_absent(log.path(name), data)
     length = len(data) if isinstance(data, bytes) else data.size
     hint = Hint(

@@ -149,17 +149,17 @@ def _column(batches: Batches, name: str, kind: pa.DataType) -> pa.ChunkedArray:
 def file_differences(expected: Batches, found: Batches, partitions: Sequence[str]) -> Iterator[str]:
     """Live files: the same logical files, of the same sizes, in the same partitions."""
     ours, theirs = keys_of(expected), keys_of(found)
-    missing = ours.filter(pc.invert(pc.is_in(ours, value_set=theirs)))
-    if len(missing):
-        yield f"{_files(missing)} that replay finds live {_are(missing)} absent"
-    extra = theirs.filter(pc.invert(pc.is_in(theirs, value_set=ours)))
-    if len(extra):
-        yield f"{_files(extra)} {_are(extra)} there, but replay does not find {_them(extra)} live"
-    distinct = pc.count_distinct(theirs).as_py()
-    if distinct < len(theirs):
-        yield f"{len(theirs) - distinct} files stand in it twice"
     at = pc.index_in(theirs, value_set=ours)
     both = pc.is_valid(at)
+    distinct = pc.count_distinct(at, mode="only_valid").as_py()
+    if distinct < len(ours):
+        missing = ours.filter(pc.invert(pc.is_in(ours, value_set=theirs)))
+        yield f"{_files(missing)} that replay finds live {_are(missing)} absent"
+    if at.null_count:
+        extra = theirs.filter(pc.invert(both))
+        yield f"{_files(extra)} {_are(extra)} there, but replay does not find {_them(extra)} live"
+    if distinct < len(at) - at.null_count:
+        yield f"{len(at) - at.null_count - distinct} files stand in it twice"
     at, keys = at.filter(both), theirs.filter(both)
     for name, column in _compared(partitions):
         here = column(found).filter(both)
@@ -190,24 +190,31 @@ def tombstone_differences(expected: Batches, found: Batches, live: Batches, hori
     theirs = keys_of(found)
     young = [b.filter(pc.greater(pc.fill_null(b.column("deletionTimestamp"), 0), horizon)) for b in expected]
     ours = keys_of(young)
-    missing = ours.filter(pc.invert(pc.is_in(ours, value_set=theirs)))
+    missing = _not_in(ours, theirs)
     if len(missing):
         yield f"the unexpired tombstone{_s(missing)} of {_files(missing)} {_are(missing)} absent"
-    both = theirs.filter(pc.is_in(theirs, value_set=keys_of(live)))
-    if len(both):
-        yield f"{_files(both)} {_are(both)} live and removed at once"
+    if len(theirs):
+        lively = keys_of(live)
+        both = lively.filter(pc.is_in(lively, value_set=theirs))
+        if len(both):
+            yield f"{_files(both)} {_are(both)} live and removed at once"
 
 
 def strange_tombstones(expected: Batches, live: Batches, found: Batches) -> str | None:
     """Tombstones that replay does not know. Harmless, for nobody reads what they speak of."""
-    theirs = keys_of(found)
-    odd = theirs.filter(pc.invert(pc.is_in(theirs, value_set=keys_of([*expected, *live]))))
+    odd = _not_in(_not_in(keys_of(found), keys_of(expected)), keys_of(live))
     return f"{_files(odd)} {_are(odd)} removed in it, but never in the commits" if len(odd) else None
+
+
+def _not_in(keys: pa.ChunkedArray, others: pa.ChunkedArray) -> pa.ChunkedArray:
+    return keys.filter(pc.invert(pc.is_in(keys, value_set=others))) if len(keys) and len(others) else keys
 
 
 def live_twice(files: Batches) -> pa.ChunkedArray:
     """Paths that are live more than once, with different deletion vectors."""
     paths = pa.chunked_array([b.column("path") for b in files], pa.string())
+    if all(b.column("deletionVector").null_count == b.num_rows for b in files):
+        return paths.slice(0, 0)  # without vectors a path is a logical file, and those are distinct
     if pc.count_distinct(paths).as_py() == len(paths):
         return paths.slice(0, 0)
     counts = pc.value_counts(paths)

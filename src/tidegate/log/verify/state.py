@@ -8,8 +8,9 @@ is known without the state in between.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 from tidegate.log.actions import ADD_SCHEMA, DV_TYPE, REMOVE_SCHEMA, CommitActions
 from tidegate.log.checkpoint.read import CheckpointReader, conform
 from tidegate.log.checksum import Counts, count
-from tidegate.log.replay import SmallState, file_keys, hide, reconcile_files
+from tidegate.log.replay import FileTail, SmallState, file_keys, keep_rows, reconcile_files
 
 FILE_SCHEMA = pa.schema(
     [ADD_SCHEMA.field(n) for n in ("path", "partitionValues", "size", "deletionVector", "baseRowId")]
@@ -25,11 +26,13 @@ FILE_SCHEMA = pa.schema(
 TOMBSTONE_SCHEMA = pa.schema(
     [REMOVE_SCHEMA.field(n) for n in ("path", "deletionTimestamp", "deletionVector")]
 )
-# Live files in more pieces than this are put together again.
-_MANY_BATCHES = 256
+# Batches that are smaller than this on average are put together again.
+_SMALL_ROWS = 16_384
 _COUNTED = pa.schema([("version", pa.int64()), ("size", pa.int64()), ("deletionVector", DV_TYPE)])
 
 Batches = list[pa.RecordBatch]
+# Where the bins of a histogram begin.
+Bins = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class State:
     small: SmallState = field(default_factory=SmallState)
     files: Batches = field(default_factory=list)
     tombstones: Batches = field(default_factory=list)
-    _counts: dict[tuple[int, ...], Counts] = field(default_factory=dict)
+    _counts: dict[Bins, Counts] = field(default_factory=dict)
 
     @classmethod
     def from_checkpoint(cls, contents: Contents) -> State:
@@ -91,75 +94,106 @@ class State:
         self.small.txns.update((t.app_id, t) for t in actions.txns)
         self.small.domains.update((d.domain, d) for d in actions.domains)
 
-    def move_files(self, steps: Sequence[Step], counts: Mapping[tuple[int, ...], Counts]) -> None:
-        """Carry the files over a window of commits, in ascending order; ``counts`` are known at its end."""
-        if not steps:
-            return
-        self.version = steps[-1].version
-        tail = reconcile_files([s.as_actions() for s in reversed(steps)])
+    def lay(self, window: Window, counts: Mapping[Bins, Counts]) -> None:
+        """Lay a window of commits over the files; ``counts`` are those at its end, as far as known."""
+        self.version = window.version
+        tail = window.tail
         if tail.keys is None:
             return
         self._counts = dict(counts)
-        self.files = _gathered([*tail.adds, *(b for old in self.files for b in hide(old, tail.keys))])
-        self.tombstones = _gathered(
-            [*tail.removes, *(b for old in self.tombstones for b in hide(old, tail.keys))]
-        )
+        self.files = _gathered([*tail.adds, *_without(self.files, window.touched)])
+        removed = [*tail.removes, *_without(self.tombstones, named(self.tombstones, tail.keys))]
+        self.tombstones = _gathered(removed)
 
-    # ------------------------------------------------------------------ counts
-
-    def counts(self, boundaries: tuple[int, ...]) -> Counts:
+    def counts(self, bins: Bins) -> Counts:
         """Counts over the live files of ``version``."""
-        if boundaries not in self._counts:
-            self._counts[boundaries] = count([_without_nulls(b) for b in self.files], boundaries)
-        return self._counts[boundaries]
+        if bins not in self._counts:
+            self._counts[bins] = count([_without_nulls(b) for b in self.files], bins)
+        return self._counts[bins]
 
-    def counts_within(
-        self, steps: Sequence[Step], versions: Collection[int], boundaries: tuple[int, ...]
-    ) -> dict[int, Counts]:
-        """The counts of ``versions``, all inside the window ``steps`` that follows this state."""
-        came, went = _changes(self.files, steps)
-        total = self.counts(boundaries)
+
+@dataclass
+class Window:
+    """Commits that follow a state without a gap and are laid over it together."""
+
+    state: State
+    steps: Sequence[Step]
+
+    @property
+    def version(self) -> int:
+        return self.steps[-1].version if self.steps else self.state.version
+
+    @cached_property
+    def tail(self) -> FileTail:
+        """What the commits together say of files."""
+        return reconcile_files([s.as_actions() for s in reversed(self.steps)])
+
+    @cached_property
+    def touched(self) -> list[pa.Array]:
+        """For each batch of live files before the window: which rows the window speaks of."""
+        return named(self.state.files, self.tail.keys)
+
+    def counts(self, versions: Collection[int], bins: Bins) -> dict[int, Counts]:
+        """The counts at ``versions``, each of them the state's or one inside the window."""
+        came, went = self._changes
+        total = self.state.counts(bins)
         out: dict[int, Counts] = {}
         arrived, left = _Cursor(came), _Cursor(went)
         for version in sorted(versions):
-            total = total.plus(count(arrived.up_to(version), boundaries))
-            total = total.plus(count(left.up_to(version), boundaries), -1)
+            total = total.plus(count(arrived.up_to(version), bins))
+            total = total.plus(count(left.up_to(version), bins), -1)
             out[version] = total
         return out
 
+    @cached_property
+    def _changes(self) -> tuple[pa.Table, pa.Table]:
+        """What came to the live files and what went, each with its version, in ascending order."""
+        if self.tail.keys is None:
+            return _COUNTED.empty_table(), _COUNTED.empty_table()
+        events = [
+            _event(batch.filter(mask), -1, True)
+            for batch, mask in zip(self.state.files, self.touched, strict=True)
+            if mask.true_count
+        ]
+        for step in self.steps:
+            events += [_event(b, step.version, True) for b in step.adds]
+            events += [_event(b, step.version, False) for b in step.removes]
+        table = pa.concat_tables(events).combine_chunks()
+        codes = pc.cast(table.column("key").combine_chunks().dictionary_encode().indices, pa.int64())
+        order = pc.sort_indices(
+            pa.table({"code": codes, "at": pa.array(range(len(codes)), pa.int64())}),
+            [("code", "ascending"), ("at", "ascending")],
+        )
+        ordered, code = table.take(order), codes.take(order)
+        before, after = ordered.slice(0, len(code) - 1), ordered.slice(1)
+        # An action takes away what the action before it on the same logical file had put there.
+        ended = pc.and_(pc.equal(code.slice(1), code.slice(0, len(code) - 1)), before.column("live"))
+        went = pa.table(
+            {
+                "version": after.column("version").filter(ended),
+                "size": before.column("size").filter(ended),
+                "deletionVector": before.column("deletionVector").filter(ended),
+            }
+        ).sort_by("version")
+        came = table.filter(pc.and_(table.column("live"), pc.greater_equal(table.column("version"), 0)))
+        return came.select(_COUNTED.names), went.select(_COUNTED.names)
 
-def _changes(live: Batches, steps: Sequence[Step]) -> tuple[pa.Table, pa.Table]:
-    """What came to the live files and what went, each with its version, in ascending order."""
-    keys = [s.keys for s in steps if s.keys is not None]
-    if not keys:
-        return _COUNTED.empty_table(), _COUNTED.empty_table()
-    named = pa.concat_arrays(keys)
-    events: list[tuple[pa.RecordBatch, int, bool]] = []
-    for batch in live:
-        found = batch.filter(pc.is_in(file_keys(batch), value_set=named))
-        if found.num_rows:
-            events.append((found, -1, True))
-    for step in steps:
-        events += [(b, step.version, True) for b in step.adds]
-        events += [(b, step.version, False) for b in step.removes]
-    table = pa.concat_tables([_event(*e) for e in events]).combine_chunks()
-    codes = pc.cast(table.column("key").combine_chunks().dictionary_encode().indices, pa.int64())
-    order = pc.sort_indices(
-        pa.table({"code": codes, "at": pa.array(range(len(codes)), pa.int64())}),
-        [("code", "ascending"), ("at", "ascending")],
-    )
-    ordered, code = table.take(order), codes.take(order)
-    before, after = ordered.slice(0, len(code) - 1), ordered.slice(1)
-    followed = pc.and_(pc.equal(code.slice(1), code.slice(0, len(code) - 1)), before.column("live"))
-    went = pa.table(
-        {
-            "version": after.column("version").filter(followed),
-            "size": before.column("size").filter(followed),
-            "deletionVector": before.column("deletionVector").filter(followed),
-        }
-    ).sort_by("version")
-    came = table.filter(pc.and_(table.column("live"), pc.greater_equal(table.column("version"), 0)))
-    return came.select(_COUNTED.names), went.select(_COUNTED.names)
+
+def named(batches: Batches, keys: pa.Array | None) -> list[pa.Array]:
+    """For each batch a mask of the rows whose logical file is among ``keys``: one lookup for all."""
+    if keys is None or not batches:
+        return [pa.repeat(pa.scalar(False), b.num_rows) for b in batches]
+    found = pc.is_in(pa.chunked_array([file_keys(b) for b in batches]), value_set=keys).combine_chunks()
+    out, at = [], 0
+    for batch in batches:
+        out.append(found.slice(at, batch.num_rows))
+        at += batch.num_rows
+    return out
+
+
+def _without(batches: Batches, masks: list[pa.Array]) -> Iterator[pa.RecordBatch]:
+    for batch, mask in zip(batches, masks, strict=True):
+        yield from keep_rows(batch, pc.invert(mask))
 
 
 def _event(batch: pa.RecordBatch, version: int, live: bool) -> pa.Table:
@@ -195,7 +229,7 @@ class _Cursor:
 
 
 def _gathered(batches: Batches) -> Batches:
-    if len(batches) <= _MANY_BATCHES:
+    if len(batches) <= 16 + sum(b.num_rows for b in batches) // _SMALL_ROWS:
         return batches
     return list(pa.Table.from_batches(batches).combine_chunks().to_batches())
 

@@ -28,7 +28,7 @@ from tidegate.log.verify import commits, compare
 from tidegate.log.verify.checkpoints import Checkpoints
 from tidegate.log.verify.compactions import check_compaction
 from tidegate.log.verify.report import Checked, Findings, Progress
-from tidegate.log.verify.state import State, Step
+from tidegate.log.verify.state import Bins, State, Step, Window
 from tidegate.storage.store import Store
 
 # A window is laid over the state when it has this many file actions, and as many as files are live.
@@ -55,10 +55,10 @@ class Walk:
         self.checkpoints = Checkpoints(log, found)
         self.state: State | None = State() if 0 in listing.commits else None
         self._head = -1
-        self._window: list[Step] = []
-        self._window_rows = 0
+        self._steps: list[Step] = []
+        self._rows = 0
         self._waiting: list[tuple[int, Checksum]] = []
-        self._bins: set[tuple[int, ...]] = {BOUNDARIES}
+        self._bins: set[Bins] = {BOUNDARIES}
         self._time: int | None = None
         self._twice: set[str] = set()
         self._poor: list[int] = []
@@ -128,7 +128,7 @@ class Walk:
         self._check_checksum(version, info, read)
         for checkpoint in compared:
             self._compare(checkpoint)
-        if self._window_rows > _WINDOW_ROWS and self.state is not None and self._window_rows > self.state.rows:
+        if self._rows > _WINDOW_ROWS and self.state is not None and self._rows > self.state.rows:
             self._flush()
 
     def _at(self, version: int) -> bool:
@@ -179,8 +179,8 @@ class Walk:
                 self._found.error(code, message, version, name)
         own = info.get("inCommitTimestamp")
         self._time = own if isinstance(own, int) and commits.keeps_time(small) else None
-        self._window.append(step)
-        self._window_rows += step.rows
+        self._steps.append(step)
+        self._rows += step.rows
         self._head = version
         return True
 
@@ -257,7 +257,7 @@ class Walk:
             names.checksum(version),
         )
 
-    def _bins_of(self, crc: Checksum) -> tuple[int, ...]:
+    def _bins_of(self, crc: Checksum) -> Bins:
         """The bins to count a checksum's files in: its own, where they are any."""
         histogram = compare.histogram_of(crc)
         if histogram is None or not compare.well_formed(histogram):
@@ -271,33 +271,39 @@ class Walk:
 
     def _flush(self) -> None:
         """Lay the window over the state, and compare the counts that waited for it."""
-        state, window, waiting = self.state, self._window, self._waiting
-        self._window, self._window_rows, self._waiting = [], 0, []
+        state, steps, waiting = self.state, self._steps, self._waiting
+        self._steps, self._rows, self._waiting = [], 0, []
         if state is None:
             return
-        by_bins: dict[tuple[int, ...], list[tuple[int, Checksum]]] = {}
+        self.state = None
+        with self._unreadable(self._head, names.commit(self._head)):
+            self._lay(Window(state, steps), waiting)
+            self._check_twice(state, steps)
+            self.state = state
+
+    def _lay(self, window: Window, waiting: list[tuple[int, Checksum]]) -> None:
+        by_bins: dict[Bins, list[tuple[int, Checksum]]] = {}
         for version, crc in waiting:
             by_bins.setdefault(self._bins_of(crc), []).append((version, crc))
-        ends: dict[tuple[int, ...], checksums.Counts] = {}
+        ends: dict[Bins, checksums.Counts] = {}
         for bins, group in by_bins.items():
-            counts = state.counts_within(window, {*(v for v, _ in group), self._head}, bins)
-            ends[bins] = counts[self._head]
+            counts = window.counts({*(v for v, _ in group), window.version}, bins)
+            ends[bins] = counts[window.version]
             for version, crc in group:
                 with self._unreadable(version, names.checksum(version)):
                     for difference in compare.count_differences(crc, counts[version]):
                         self._mismatch(version, difference)
-        state.move_files(window, ends)
-        self._check_twice(state, window)
+        window.state.lay(window, ends)
 
-    def _check_twice(self, state: State, window: list[Step]) -> None:
+    def _check_twice(self, state: State, steps: list[Step]) -> None:
         """No path may be live with two deletion vectors: its rows would be read twice."""
-        if not any(step.rows for step in window):
+        if not any(step.adds for step in steps):
             return
         for path in compare.live_twice(state.files).to_pylist():
             if path in self._twice:
                 continue
             self._twice.add(path)
-            at = [s.version for s in window for b in s.adds if pc.index(b.column("path"), path).as_py() >= 0]
+            at = [s.version for s in steps for b in s.adds if pc.index(b.column("path"), path).as_py() >= 0]
             version = at[-1] if at else state.version
             self._found.error(
                 "INVALID_COMMIT",

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidegate.errors import PredicateError
+from tidegate.errors import PredicateError, TidegateError
 from tidegate.files import partitions
 from tidegate.files import predicate as predicates
 from tidegate.files.deletion_vectors import DeletionVector
@@ -30,7 +30,7 @@ from tidegate.files.skipping import keep_mask
 from tidegate.log.actions import Add, from_batch
 from tidegate.log.snapshot import Snapshot
 from tidegate.schema.types import StructType
-from tidegate.spark import jvm
+from tidegate.spark import failures, jvm
 from tidegate.spark.scan import vectors
 from tidegate.spark.scan.projection import Layout
 from tidegate.spark.session import pinned
@@ -82,6 +82,12 @@ class FilePlanner:
 
     def __call__(self, texts: Sequence[str]) -> Any:
         """Plan for the filters in ``texts``; the answer is what the index on the other side reads."""
+        try:
+            return self._plan(texts)
+        except TidegateError as e:
+            raise failures.through_spark(e) from e
+
+    def _plan(self, texts: Sequence[str]) -> Any:
         start = time.perf_counter()
         files = self.candidates()
         kept = self._prune(files, [str(t) for t in texts])
@@ -115,7 +121,7 @@ class FilePlanner:
 
     def _answer(self, files: pa.Table) -> Any:
         directory, rows = self._directories(files)
-        root = _root(self.snapshot.url)
+        root = hadoop_root(self.snapshot.url)
         out = [struct.pack(">ii", files.num_rows, 1 if rows is None else rows.num_rows)]
         paths, sizes = files.column("path"), files.column("size")
         times = files.column("modificationTime")
@@ -169,7 +175,7 @@ def _combined(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
-def _root(url: str) -> str:
+def hadoop_root(url: str) -> str:
     """The table's address as Hadoop writes it."""
     return f"file:{url}" if url.startswith("/") else url
 
@@ -191,7 +197,7 @@ def relation(planner: FilePlanner) -> DataFrame:
     partition_type = jvm.java_type(spark, json.dumps({"type": "struct", "fields": planner.constants()}))
     data_type = jvm.java_type(spark, layout.data.to_json())
     snapshot = planner.snapshot
-    label = f"{_root(snapshot.url)}@v{snapshot.version}"
+    label = f"{hadoop_root(snapshot.url)}@v{snapshot.version}"
     identity = label if planner.files is None else f"{label}#{id(planner)}"
     size = snapshot.size_in_bytes if planner.files is None else pc.sum(planner.files["size"]).as_py() or 0
     index = jvm.table_file_index(spark).create(
@@ -214,6 +220,7 @@ def relation(planner: FilePlanner) -> DataFrame:
 def scan(spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None) -> DataFrame:
     """A snapshot (or some of its files) as a DataFrame of the table's columns."""
     layout = Layout.of(snapshot.metadata)
+    failures.watch(hadoop_root(snapshot.url), snapshot.url)
     planner = FilePlanner(spark, snapshot, layout, files)
     frame = relation(planner)
     if planner.has_vectors:

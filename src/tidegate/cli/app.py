@@ -1,0 +1,90 @@
+"""The command ``tidegate``: its verbs, its help, and what holds for all of them."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Annotated
+
+import typer
+
+from tidegate._version import __version__
+from tidegate.cli import checkpoint, describe, files, history, log, protocol, verify
+from tidegate.cli.options import Verbose
+
+INTRO = """Look at Delta tables, checkpoint them and prove that they are sound, without Spark.
+
+A table is a directory with a transaction log. Tidegate reads the log itself: on local disks, S3, Google
+Cloud Storage and Azure, of any table that Spark, Databricks, delta-rs, Trino or Tidegate wrote. Nothing is
+changed but by `checkpoint`, which only adds to the log.
+
+\b
+Examples:
+  tidegate describe /data/events                       what the table is now
+  tidegate describe /data/events --version 7           ... and what it was
+  tidegate history s3://lake/events --limit 5          the last five commits
+  tidegate files /data/events --where "day = '2026-01-31' AND id < 1000"
+                                                       the files that may hold such rows
+  tidegate protocol /data/events                       who may read it, who may write it, and why
+  tidegate log /data/events                            the files of the log and what is in each
+  tidegate checkpoint /data/events                     make the next reader faster
+  tidegate verify /data/events --deep                  prove the log, and look into every data file
+  tidegate verify /data/events --json | jq .findings   for programs: one JSON document on stdout
+
+\b
+Exit codes:
+  0   good
+  1   something was found: `verify` found errors, `log` a file that cannot be read
+  2   it could not be told: no table there, no right to read it, the storage failed, wrong usage
+
+Failures are one sentence on stderr that begins with a stable code, such as [NOT_A_TABLE]; with --json they
+are an object on stdout: {"error": {"code": "NOT_A_TABLE", ...}}.
+
+Storage is configured by --storage-option KEY=VALUE and by the usual environment variables (AWS_REGION,
+AWS_ACCESS_KEY_ID, ...)."""
+
+app = typer.Typer(
+    name="tidegate",
+    help=INTRO,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 110},
+)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(f"tidegate {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    verbose: Verbose = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print the version of Tidegate.",
+            show_default=False,
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+for module in (describe, history, protocol, files, log, checkpoint, verify):
+    app.command(module.__name__.rsplit(".", 1)[-1])(module.command)
+
+
+def run() -> None:
+    """Run the command on the process's arguments and exit."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character shows its number; it is no reason to fail.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    app(prog_name="tidegate")

@@ -1,0 +1,38 @@
+"""Reading a table into a DataFrame, at its latest version or back in time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate.commands.options import READ, Options
+from tidegate.errors import OptionError, SchemaInvalidError
+from tidegate.log.snapshot import Snapshot
+from tidegate.opening import open as open_table
+from tidegate.spark.scan.native import scan
+
+
+def snapshot_for(url: str | PathLike[str], options: Mapping[str, str]) -> Snapshot:
+    """The snapshot that the options of a read ask for."""
+    given = Options(options, READ)
+    version, timestamp = given.get("versionAsOf"), given.get("timestampAsOf")
+    if version is not None and timestamp is not None:
+        raise OptionError("versionAsOf and timestampAsOf exclude each other.")
+    if version is not None and not version.isdecimal():
+        raise OptionError(f"versionAsOf is {version!r}; it is a whole number.")
+    return open_table(url, version=None if version is None else int(version), timestamp=timestamp)
+
+
+def read(spark: SparkSession, url: str | PathLike[str], options: Mapping[str, str] | None = None) -> DataFrame:
+    """The table at ``url`` as a DataFrame, pinned to the version it has now."""
+    snapshot = snapshot_for(url, options or {})
+    if not snapshot.schema.fields:
+        raise SchemaInvalidError(
+            "The table has no columns at this version, so there is nothing to read.",
+            table=snapshot.url,
+            version=snapshot.version,
+            errorClass="DELTA_SCHEMA_NOT_SET",
+        )
+    return scan(spark, snapshot)

@@ -1,0 +1,1 @@
+"""Writing tables with Spark: fit to schema, constraints, the delayed commit protocol, statistics."""

@@ -1,0 +1,101 @@
+"""Constraints as Spark expressions, evaluated in the write itself.
+
+NOT NULL, column invariants, CHECK constraints and generated columns become one filter that is true
+for every good row and raises at the first bad one, naming the constraint and the offending values.
+The job fails, no file becomes visible, and the error arrives at the user's own call.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pyspark.errors import ParseException
+from pyspark.errors.exceptions.base import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidegate.errors import InvariantViolationException, SchemaInvalidError, TidegateError
+from tidegate.metadata import Metadata
+from tidegate.schema.columns import generated_columns, invariants, not_null
+from tidegate.schema.constraints import check_constraints
+from tidegate.schema.paths import join_path
+from tidegate.spark import failures
+
+_MARK = "TIDEGATE-CONSTRAINT"
+_FOUND = re.compile(_MARK + r"\[(?P<name>.*?)\]\[(?P<rule>.*?)\]\[(?P<values>.*?)\]" + _MARK, re.S)
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """One condition that every row must meet: SQL that must be true."""
+
+    name: str
+    sql: str
+
+
+def constraints_of(metadata: Metadata, provided: frozenset[str]) -> list[Constraint]:
+    """All constraints of a table; generated columns are checked where the data provides them."""
+    out = []
+    for path in not_null(metadata.schema):
+        column = join_path(path)
+        whole = f"{column} IS NOT NULL"
+        if len(path) > 1:
+            # Inside a struct that is null there is nothing to be null.
+            whole = f"({join_path(path[:-1])} IS NULL OR {whole})"
+        out.append(Constraint(f"NOT NULL {column}", whole))
+    out += [Constraint(f"invariant of {join_path(i.path)}", i.expression) for i in invariants(metadata.schema)]
+    checks = check_constraints(metadata.configuration)
+    out += [Constraint(name, sql) for name, sql in checks.items()]
+    out += [
+        Constraint(f"generated column {g.name}", f"`{g.name}` <=> ({g.expression})")
+        for g in generated_columns(metadata.schema)
+        if g.name.lower() in provided
+    ]
+    return out
+
+
+def enforced(frame: DataFrame, metadata: Metadata, provided: frozenset[str]) -> DataFrame:
+    """The DataFrame, failing at run time on the first row that breaks a constraint."""
+    found = constraints_of(metadata, provided)
+    for constraint in found:
+        try:
+            frame = frame.where(_condition(frame, constraint))
+        except (ParseException, AnalysisException) as e:
+            raise SchemaInvalidError(
+                f"The constraint {constraint.name} ({constraint.sql}) cannot be evaluated: "
+                f"{str(e).splitlines()[0]}"
+            ) from e
+    return frame
+
+
+def _condition(frame: DataFrame, constraint: Constraint) -> Column:
+    shown = F.to_json(F.struct(*[F.col(f"`{c.replace('`', '``')}`") for c in _named(frame, constraint)]))
+    message = F.concat(
+        F.lit(f"{_MARK}[{constraint.name}][{constraint.sql}]["), F.coalesce(shown, F.lit("")), F.lit(f"]{_MARK}")
+    )
+    good = F.coalesce(F.expr(constraint.sql), F.lit(False))
+    return F.when(good, F.lit(True)).otherwise(F.raise_error(message).cast("boolean"))
+
+
+def _named(frame: DataFrame, constraint: Constraint) -> list[str]:
+    """The columns that a constraint speaks of, as far as a look at its text tells; all if none."""
+    words = {w.lower() for w in re.findall(r"[\w$]+", constraint.sql)}
+    named = [c for c in frame.columns if c.lower() in words]
+    return named or frame.columns[:8]
+
+
+def translated(text: str) -> TidegateError | None:
+    """The violation in the text of a failed job, None if it is about something else."""
+    found = _FOUND.search(text)
+    if found is None:
+        return None
+    is_null = found["name"].startswith("NOT NULL ")
+    return InvariantViolationException(
+        f"A row breaks the constraint {found['name']} ({found['rule']}); its values are {found['values']}.",
+        hint="Nothing was written. Correct the rows, or drop the constraint.",
+        errorClass="DELTA_NOT_NULL_CONSTRAINT_VIOLATED" if is_null else None,
+    )
+
+
+failures.translate_with(translated)

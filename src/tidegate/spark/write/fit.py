@@ -1,0 +1,248 @@
+"""Fit a DataFrame to a table's schema: by name, without regard to case, cast as Spark stores.
+
+The result has exactly the table's columns, in order, nullable at every level, under physical names.
+Missing columns become null; columns the table lacks are an error, unless the schema may evolve. All
+of it is checked before any job runs.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidegate.errors import CommitRefusedError, SchemaInvalidError
+from tidegate.metadata import Metadata
+from tidegate.schema.columns import default_columns, generated_columns, identity_columns
+from tidegate.schema.mapping import ID, Mode, mapping_mode, physical_name
+from tidegate.schema.types import (
+    VOID,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    duplicate_columns,
+    parse_schema,
+)
+from tidegate.spark.scan.projection import FIELD_ID, spark_type
+
+_NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
+_TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
+
+
+def schema_of(frame: DataFrame) -> StructType:
+    """The schema of a DataFrame as ours, nullable at every level."""
+    return nullable(parse_schema(frame.schema.json()))
+
+
+def nullable(schema: StructType) -> StructType:
+    """The schema with null allowed everywhere: what is not null is a constraint, not a type."""
+    return StructType(tuple(StructField(f.name, _nullable(f.type), True, f.metadata) for f in schema.fields))
+
+
+def _nullable(kind: DataType) -> DataType:
+    if isinstance(kind, StructType):
+        return nullable(kind)
+    if isinstance(kind, ArrayType):
+        return ArrayType(_nullable(kind.element), True)
+    if isinstance(kind, MapType):
+        return MapType(_nullable(kind.key), _nullable(kind.value), True)
+    return kind
+
+
+def check_columns(schema: StructType, partition_columns: tuple[str, ...]) -> None:
+    """Refuse columns twice, partition columns that do not exist, and nothing but partition columns."""
+    twice = duplicate_columns(schema)
+    if twice:
+        raise SchemaInvalidError(
+            f"The data has columns twice: {', '.join(twice)}.", errorClass="DELTA_DUPLICATE_COLUMNS_FOUND"
+        )
+    names = {f.name.lower() for f in schema.fields}
+    missing = [c for c in partition_columns if c.lower() not in names]
+    if missing:
+        raise SchemaInvalidError(
+            f"The data has no partition column {', '.join(missing)}; it has {', '.join(schema.names)}.",
+            errorClass="DELTA_MISSING_PARTITION_COLUMN",
+        )
+    if len(partition_columns) >= len(schema.fields):
+        raise SchemaInvalidError(
+            "All columns are partition columns; at least one must hold data.",
+            errorClass="DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION",
+        )
+
+
+def merged(table: StructType, data: StructType, *, path: str = "") -> StructType:
+    """The table's schema with the columns of ``data`` that it lacks added at the end, at every level."""
+    fields = list(table.fields)
+    at = {f.name.lower(): i for i, f in enumerate(fields)}
+    for f in data.fields:
+        i = at.get(f.name.lower())
+        if i is None:
+            fields.append(f)
+        else:
+            fields[i] = fields[i].with_type(_merged_type(fields[i].type, f.type, f"{path}{f.name}"))
+    return StructType(tuple(fields))
+
+
+def _merged_type(table: DataType, data: DataType, path: str) -> DataType:
+    if isinstance(table, StructType) and isinstance(data, StructType):
+        return merged(table, data, path=f"{path}.")
+    if isinstance(table, ArrayType) and isinstance(data, ArrayType):
+        return ArrayType(_merged_type(table.element, data.element, f"{path}.element"), table.contains_null)
+    if isinstance(table, MapType) and isinstance(data, MapType):
+        return MapType(
+            _merged_type(table.key, data.key, f"{path}.key"),
+            _merged_type(table.value, data.value, f"{path}.value"),
+            table.value_contains_null,
+        )
+    return data if table == VOID else table
+
+
+def fitted(frame: DataFrame, metadata: Metadata) -> DataFrame:
+    """The DataFrame with the table's columns, cast, in order; defaults and generated values filled in."""
+    have = schema_of(frame)
+    extra = [f.name for f in have.fields if metadata.schema.field(f.name) is None]
+    if extra:
+        raise SchemaInvalidError(
+            f"The data has columns that the table lacks: {', '.join(extra)}. The table has "
+            f"{', '.join(metadata.schema.names)}.",
+            hint="Write with mergeSchema = true to add them.",
+            errorClass="DELTA_METADATA_MISMATCH",
+        )
+    identities = identity_columns(metadata.schema)
+    if identities:
+        raise CommitRefusedError(
+            f"The table generates the identity column {identities[0].name}, which this release does "
+            "not write yet.",
+        )
+    by_name = {f.name.lower(): f for f in have.fields}
+    defaults = {d.name.lower(): d.current for d in default_columns(metadata.schema)}
+    generated = {g.name.lower(): g.expression for g in generated_columns(metadata.schema)}
+    columns: list[Column] = []
+    later: list[tuple[str, str, DataType]] = []
+    for f in metadata.schema.fields:
+        key = f.name.lower()
+        found = by_name.get(key)
+        want = _nullable(f.type)
+        if found is not None:
+            check_assignable(found.type, f.type, f.name)
+            column = _quoted(found.name)
+            column = column if found.type == want else _cast(column, found.type, f.type, "none")
+        elif key in defaults:
+            column = F.expr(defaults[key]).cast(spark_type(want))
+        else:
+            column = F.lit(None).cast(spark_type(want))
+            if key in generated:
+                later.append((f.name, generated[key], want))
+        columns.append(column.alias(f.name))
+    out = frame.select(*columns)
+    for name, expression, want in later:
+        out = out.withColumn(name, F.expr(expression).cast(spark_type(want)))
+    return out
+
+
+def physical(frame: DataFrame, metadata: Metadata) -> DataFrame:
+    """A fitted DataFrame under the names and ids that data files carry, void columns left out."""
+    mode = mapping_mode(metadata)
+    columns = []
+    for f in metadata.schema.fields:
+        if f.type == VOID:
+            continue
+        column = _quoted(f.name)
+        target = _nullable(_physical_type(f.type, mode))
+        if target != _nullable(f.type):
+            column = column.cast(spark_type(target))
+        tags = {FIELD_ID: f.metadata[ID]} if mode != "none" and ID in f.metadata else {}
+        columns.append(column.alias(physical_name(f, mode), metadata=tags))
+    return frame.select(*columns)
+
+
+def _quoted(name: str) -> Column:
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def _physical_type(kind: DataType, mode: Mode) -> DataType:
+    if isinstance(kind, StructType):
+        return StructType(
+            tuple(
+                StructField(
+                    physical_name(f, mode),
+                    _physical_type(f.type, mode),
+                    True,
+                    {FIELD_ID: f.metadata[ID]} if mode != "none" and ID in f.metadata else {},
+                )
+                for f in kind.fields
+                if f.type != VOID
+            )
+        )
+    if isinstance(kind, ArrayType):
+        return ArrayType(_physical_type(kind.element, mode), True)
+    if isinstance(kind, MapType):
+        return MapType(_physical_type(kind.key, mode), _physical_type(kind.value, mode), True)
+    return kind
+
+
+def _cast(column: Column, have: DataType, want: DataType, mode: Mode) -> Column:
+    """A column as the table stores it; structs by name, field by field."""
+    if isinstance(have, StructType) and isinstance(want, StructType):
+        by_name = {f.name.lower(): f for f in have.fields}
+        parts = []
+        for f in want.fields:
+            if f.type == VOID:
+                continue
+            found = by_name.get(f.name.lower())
+            if found is None:
+                inner = F.lit(None).cast(spark_type(_nullable(_physical_type(f.type, mode))))
+            else:
+                inner = _cast(column.getField(found.name), found.type, f.type, mode)
+            parts.append(inner.alias(physical_name(f, mode)))
+        whole = F.when(column.isNotNull(), F.struct(*parts))
+        return whole.cast(spark_type(_nullable(_physical_type(want, mode))))
+    if isinstance(have, ArrayType) and isinstance(want, ArrayType) and have.element != want.element:
+        return F.transform(column, lambda x: _cast(x, have.element, want.element, mode))
+    if isinstance(have, MapType) and isinstance(want, MapType) and have != want:
+        keyed = F.transform_keys(column, lambda k, _: _cast(k, have.key, want.key, mode))
+        return F.transform_values(keyed, lambda _, v: _cast(v, have.value, want.value, mode))
+    return column.cast(spark_type(_nullable(_physical_type(want, mode))))
+
+
+def check_assignable(have: DataType, want: DataType, path: str) -> None:
+    """Spark's store assignment: what may be written into a column of another type."""
+    if have in (want, VOID):
+        return
+    if isinstance(have, StructType) and isinstance(want, StructType):
+        for f in have.fields:
+            inner = want.field(f.name)
+            if inner is None:
+                raise SchemaInvalidError(
+                    f"The data has the field {path}.{f.name}, which the table lacks.",
+                    hint="Write with mergeSchema = true to add it.",
+                    errorClass="DELTA_METADATA_MISMATCH",
+                )
+            check_assignable(f.type, inner.type, f"{path}.{f.name}")
+        return
+    if isinstance(have, ArrayType) and isinstance(want, ArrayType):
+        return check_assignable(have.element, want.element, f"{path}.element")
+    if isinstance(have, MapType) and isinstance(want, MapType):
+        check_assignable(have.key, want.key, f"{path}.key")
+        return check_assignable(have.value, want.value, f"{path}.value")
+    if _is_number(have) and _is_number(want):
+        return None
+    if isinstance(have, PrimitiveType) and isinstance(want, PrimitiveType):
+        if have.name in _TIMES and want.name in _TIMES:
+            return None
+        if want.name == "string" and have.name != "binary":
+            return None
+    if isinstance(have, DecimalType) and isinstance(want, PrimitiveType) and want.name == "string":
+        return None
+    raise SchemaInvalidError(
+        f"The column {path} is {want} in the table, and {have} cannot be stored there.",
+        hint="Cast it in the query first.",
+        errorClass="DELTA_FAILED_TO_MERGE_FIELDS",
+    )
+
+
+def _is_number(kind: DataType) -> bool:
+    return isinstance(kind, DecimalType) or (isinstance(kind, PrimitiveType) and kind.name in _NUMBERS)
