@@ -7,6 +7,7 @@ holds all of them. Ratios count: absolute times belong to the machine.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import platform
 import shutil
@@ -80,15 +81,17 @@ def _report(runs: Runs, sizes: list[int]) -> list[dict[str, Any]]:
         row(f"load {size:,} files, all columns", ours, theirs, "s", limit, ours <= theirs / 5)
     peak = (runs.median(big, "load_tidegate", "peak_mib"), runs.median(big, "load_delta_rs", "peak_mib"))
     row(f"peak memory of that at {sizes[-1]:,}", *peak, "MiB", "no more than delta-rs", peak[0] <= peak[1])
-    for small, large in zip(sizes, sizes[1:], strict=False):
+    for small, large in itertools.pairwise(sizes):
         a, b = (runs.median(f"{n} files", "load_tidegate") for n in (small, large))
-        row(f"load grows {small:,} to {large:,}", b, a, "s", f"at most {large // small}x", b <= a * large / small)
+        times = large // small
+        row(f"load grows {small:,} to {large:,}", b, a, "s", f"at most {times}x", b <= a * times)
     bare = runs.median(big, "load_tidegate")
     bare_json = runs.median(f"{big}, JSON statistics", "load_tidegate")
     parsed = runs.median(big, "prune_tidegate")
     text = runs.median(f"{big}, JSON statistics", "prune_tidegate")
     row("selective load by stats_parsed", parsed, bare, "s", "at most 2x the bare load", parsed <= 2 * bare)
-    row("selective load by JSON stats", text, bare_json, "s", "at most 3x the bare load", text <= 3 * bare_json)
+    holds = text <= 3 * bare_json
+    row("selective load by JSON stats", text, bare_json, "s", "at most 3x the bare load", holds)
     update = runs.median(big, "update_tidegate")
     row("update() after one commit", update, bare, "s", "at most 1/100 of the load", update <= bare / 100)
     commit, small_commit = runs.median(big, "commit_tidegate"), runs.median("1000 files", "commit_tidegate")
@@ -112,9 +115,11 @@ def _report(runs: Runs, sizes: list[int]) -> list[dict[str, Any]]:
 def _show(rows: list[dict[str, Any]]) -> None:
     print(f"{'what':42} {'tidegate':>12} {'against':>12} {'ratio':>8}  {'limit':26} holds")
     for r in rows:
-        ours, other = (f"{r[k]:.3f} {r['unit']}" if r["unit"] == "s" else f"{r[k]:,.0f} {r['unit']}" for k in ("tidegate", "against"))
+        form = ".4f" if r["unit"] == "s" else ",.0f"
+        ours, other = (f"{r[k]:{form}} {r['unit']}" for k in ("tidegate", "against"))
         ratio = f"{r['ratio']:.3f}" if r["ratio"] is not None else ""
-        print(f"{r['what']:42} {ours:>12} {other:>12} {ratio:>8}  {r['limit']:26} {'yes' if r['holds'] else 'NO'}")
+        holds = "yes" if r["holds"] else "NO"
+        print(f"{r['what']:42} {ours:>12} {other:>12} {ratio:>8}  {r['limit']:26} {holds}")
 
 
 def main(argv: list[str] | None = None) -> int:

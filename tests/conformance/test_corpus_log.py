@@ -209,7 +209,9 @@ def _with_checksum() -> list[str]:
         n
         for n in _having("version")
         if (_folder() / n / "delta" / "_delta_log" / f"{CASES[n]['version']:020d}.crc").is_file()
-        and n not in INVENTED_CHECKSUM | {"res__version-checksum-garbage", "trino__deltalake__checksum_invalid_json"}
+        and n
+        not in INVENTED_CHECKSUM
+        | {"res__version-checksum-garbage", "trino__deltalake__checksum_invalid_json"}
     ]
 
 

@@ -25,7 +25,9 @@ def snapshot_for(url: str | PathLike[str], options: Mapping[str, str]) -> Snapsh
     return open_table(url, version=None if version is None else int(version), timestamp=timestamp)
 
 
-def read(spark: SparkSession, url: str | PathLike[str], options: Mapping[str, str] | None = None) -> DataFrame:
+def read(
+    spark: SparkSession, url: str | PathLike[str], options: Mapping[str, str] | None = None
+) -> DataFrame:
     """The table at ``url`` as a DataFrame, pinned to the version it has now."""
     snapshot = snapshot_for(url, options or {})
     if not snapshot.schema.fields:

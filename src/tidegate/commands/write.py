@@ -19,13 +19,13 @@ from tidegate.commands.options import WRITE, Options
 from tidegate.errors import OptionError, SchemaInvalidError, TableExistsError
 from tidegate.files.predicate import parse
 from tidegate.files.skipping import evaluate_partitions
-from tidegate.log.actions import Action, Txn
+from tidegate.log.actions import REMOVE_SCHEMA, Action, Txn
 from tidegate.metadata import Metadata
 from tidegate.schema.mapping import mapping_mode
 from tidegate.schema.types import StructType
 from tidegate.spark.write.files import write_files
 from tidegate.spark.write.fit import check_columns, merged, schema_of
-from tidegate.transaction.pending import Operation
+from tidegate.transaction.pending import Operation, num_records
 from tidegate.transaction.transaction import Committed, Transaction
 
 MODES = ("append", "overwrite", "error", "errorifexists", "ignore")
@@ -65,7 +65,8 @@ def write(
         _create(transaction, data, partition_by, properties)
     removes = _removes(transaction, given) if overwrite else None
     adds = write_files(transaction, frame, given.as_mapping(), operation="WRITE")
-    if overwrite and given.get("partitionOverwriteMode") == "dynamic" and transaction.metadata.partition_columns:
+    dynamic = given.get("partitionOverwriteMode") == "dynamic"
+    if overwrite and dynamic and transaction.metadata.partition_columns:
         removes = _touched(removes, adds)
     if not given.flag("dataChange", True):
         adds, removes = _unchanged(adds), _unchanged(removes) if removes is not None else None
@@ -145,7 +146,8 @@ def _evolve(
         c.lower() for c in metadata.partition_columns
     ]:
         raise SchemaInvalidError(
-            f"The table is partitioned by {list(metadata.partition_columns)}, the write by {list(partition_by)}.",
+            f"The table is partitioned by {list(metadata.partition_columns)}, the write by "
+            f"{list(partition_by)}.",
             table=transaction.log.url,
             hint="Leave partitionBy out, or overwrite with overwriteSchema = true.",
             errorClass="DELTA_METADATA_MISMATCH",
@@ -187,8 +189,7 @@ def _removes(transaction: Transaction, given: Options) -> pa.Table:
 def as_removes(files: pa.Table, now: int) -> pa.Table:
     """Live files as remove actions of this moment."""
     n = files.num_rows
-    kept = ["path", "partitionValues", "size", "tags", "deletionVector", "baseRowId", "defaultRowCommitVersion"]
-    out = files.select(kept)
+    out = files.select([c for c in REMOVE_SCHEMA.names if c in files.column_names and c != "dataChange"])
     out = out.append_column("deletionTimestamp", pa.array([now] * n, pa.int64()))
     out = out.append_column("dataChange", pa.array([True] * n, pa.bool_()))
     return out.append_column("extendedFileMetadata", pa.array([True] * n, pa.bool_()))
@@ -211,8 +212,6 @@ def _unchanged(files: pa.Table) -> pa.Table:
 
 
 def _metrics(adds: pa.Table, removes: pa.Table | None) -> dict[str, str]:
-    from tidegate.transaction.pending import num_records
-
     rows = sum(pc.sum(num_records(c)).as_py() or 0 for c in adds.column("stats").chunks)
     out = {
         "numFiles": str(adds.num_rows),
@@ -223,5 +222,3 @@ def _metrics(adds: pa.Table, removes: pa.Table | None) -> dict[str, str]:
         out["numRemovedFiles"] = str(removes.num_rows)
         out["numRemovedBytes"] = str(pc.sum(removes.column("size")).as_py() or 0)
     return out
-
-

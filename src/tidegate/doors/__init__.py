@@ -19,7 +19,7 @@ from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter
 from tidegate.commands.read import read
 from tidegate.commands.write import write
 from tidegate.errors import OptionError
-from tidegate.spark.jvm import is_connect
+from tidegate.spark.jvm import gateway_of, is_connect
 
 FORMAT = "delta"
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
@@ -51,7 +51,7 @@ def is_enabled(spark: SparkSession) -> bool:
 
 def _refuse_jvm_delta(spark: SparkSession) -> None:
     """Two engines behind one name would shadow each other; the user decides which it is."""
-    loader = spark.sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    loader = gateway_of(spark).java.lang.Thread.currentThread().getContextClassLoader()
     if loader.getResource("io/delta/sql/DeltaSparkSessionExtension.class") is not None:
         raise OptionError(
             "delta-spark's JARs are on this session's classpath, so format(\"delta\") is theirs.",
@@ -127,7 +127,9 @@ def _recording_partitions(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _load(original: Callable[..., Any]) -> Callable[..., Any]:
-    def load(self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:
+    def load(
+        self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any
+    ) -> Any:
         notes = _notes(self)
         chosen = (format or notes.get("format") or "").lower()
         if chosen != FORMAT or not is_enabled(self._spark):

@@ -18,7 +18,7 @@ from tidegate import properties
 from tidegate.errors import FileMissingError, TidegateError
 from tidegate.log import names
 from tidegate.log import segment as segments
-from tidegate.log.checkpoint.read import CheckpointReader
+from tidegate.log.checkpoint.read import CheckpointReader, sidecar_name
 from tidegate.log.history import in_commit_era, in_commit_timestamp, modification_times
 from tidegate.log.names import Kind
 from tidegate.log.segment import Checkpoint, Listing
@@ -57,16 +57,15 @@ def plan_cleanup(snapshot: Snapshot, before: int) -> Cleanup | None:
     listing = segments.list_log(log.store, log.log_dir, 0, snapshot.version, before=before)
     times = _commit_times(snapshot, listing)
     # A checkpoint whose commit is gone already was the start of the log once: it has expired.
-    expired = [
-        c for c in listing.checkpoints if times.get(c.version, before) <= before and _usable(snapshot, c)
-    ]
-    if not expired:
+    expired = (c for c in reversed(listing.checkpoints) if times.get(c.version, before) <= before)
+    start = next((c.version for c in expired if _usable(snapshot, c)), None)
+    if start is None:
         return None
-    start = expired[-1].version
     commits = tuple(listing.commits[v].info.name for v in sorted(listing.commits) if v < start)
     compactions = tuple(c.info.name for c in listing.compactions if c.name.version < start)
     crcs = tuple(listing.checksums[v].info.name for v in sorted(listing.checksums) if v < start)
-    checkpoints = tuple(f.info.name for c in listing.checkpoints if c.version < start for f in c.files)
+    parts = [f for c in listing.checkpoints for f in c.files] + listing.stray_parts
+    checkpoints = tuple(f.info.name for f in parts if f.name.version < start)
     plan = Cleanup(start, commits, compactions, crcs, checkpoints)
     return plan if plan.names else None
 
@@ -147,7 +146,7 @@ def _orphan_sidecars(snapshot: Snapshot, before: int) -> Iterator[str]:
             continue
         try:
             reader = CheckpointReader(log.store, log.log_dir, checkpoint)
-            referenced |= {s.path.rsplit("/", 1)[-1] for s in reader.sidecars}
+            referenced |= {sidecar_name(s) for s in reader.sidecars}
         except FileMissingError:
             continue
         except TidegateError:

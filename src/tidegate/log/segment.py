@@ -53,6 +53,7 @@ class Listing:
     commits: dict[int, LogFile] = field(default_factory=dict)
     checkpoints: list[Checkpoint] = field(default_factory=list)
     incomplete: dict[int, int] = field(default_factory=dict)
+    stray_parts: list[LogFile] = field(default_factory=list)
     compactions: list[LogFile] = field(default_factory=list)
     checksums: dict[int, LogFile] = field(default_factory=dict)
 
@@ -143,6 +144,7 @@ def list_log(
             out.checkpoints.append(Checkpoint(version, Kind.PART, files))
         else:
             out.incomplete[version] = count
+            out.stray_parts += have.values()
     # Of several checkpoints of one version the V2 form comes last, so that it is tried first.
     order = {Kind.PART: 0, Kind.CLASSIC: 1, Kind.V2: 2}
     out.checkpoints.sort(key=lambda c: (c.version, order[c.kind], c.key))

@@ -20,7 +20,9 @@ from pyspark.errors.exceptions import captured
 from tidegate.errors import DataFileCorruptError, DataFileMissingError, TidegateError
 
 _TOKEN = re.compile(r"TIDEGATE-FAILURE-(\d+)\b")
-_READ_FAILED = re.compile(r"\[FAILED_READ_FILE\.?(?P<kind>\w*)\] .*? reading file (?P<path>\S+?)\.(?:\s|$)", re.S)
+_READ_FAILED = re.compile(
+    r"\[FAILED_READ_FILE\.?(?P<kind>\w*)\] .*? reading file (?P<path>\S+?)\.(?:\s|$)", re.S
+)
 _KEPT = 64
 
 _lock = threading.Lock()
@@ -55,8 +57,8 @@ def watch(root: str, table: str) -> None:
     """From now on, failures to read files below ``root`` (as Hadoop writes it) are failures of ``table``."""
     with _lock:
         _roots[root] = table
-    if captured.convert_exception is not _converted:
-        captured.convert_exception = _converted
+    module: Any = captured
+    module.convert_exception = _converted
 
 
 def _converted(exception: Any) -> Any:
@@ -84,7 +86,7 @@ def translated(text: str) -> TidegateError | None:
             "A data file that the log names is not there.",
             table=table,
             file=path,
-            hint="VACUUM with too short a retention may have removed it; `tidegate verify` lists all that miss.",
+            hint="VACUUM may have removed it too early; `tidegate verify` lists all that are missing.",
         )
     return DataFileCorruptError(
         f"A data file cannot be read: {_cause(text)}",

@@ -23,15 +23,21 @@ def is_connect(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
+def gateway_of(spark: SparkSession) -> Any:
+    """The JVM of a classic session, ready to call back into Python."""
+    start: Any = ensure_callback_server_started
+    start(spark.sparkContext._gateway)
+    return spark.sparkContext._jvm
+
+
 def table_file_index(spark: SparkSession) -> Any:
     """The prototype of our file index in the session's JVM; compiled on first use."""
-    context = spark.sparkContext
-    jvm = context._jvm
+    context: Any = spark.sparkContext
+    jvm = gateway_of(spark)
     key = id(context._gateway)
     with _lock:
         known = _compiled.get(key)
         if known is None:
-            ensure_callback_server_started(context._gateway)
             text = files("tidegate.spark").joinpath("TableFileIndex.java").read_text()
             compiler = jvm.org.codehaus.janino.SimpleCompiler()
             compiler.setParentClassLoader(jvm.Thread.currentThread().getContextClassLoader())
@@ -58,7 +64,7 @@ class JavaFunction:
 
 def java_array(spark: SparkSession, kind: str, values: list[Any]) -> Any:
     """A Java array of ``kind`` (a class name) with ``values`` in it."""
-    context = spark.sparkContext
+    context: Any = spark.sparkContext
     cls = context._jvm
     for part in kind.split("."):
         cls = getattr(cls, part)
@@ -70,4 +76,4 @@ def java_array(spark: SparkSession, kind: str, values: list[Any]) -> Any:
 
 def java_type(spark: SparkSession, json_text: str) -> Any:
     """Spark's own data type from its JSON."""
-    return spark.sparkContext._jvm.org.apache.spark.sql.types.DataType.fromJson(json_text)
+    return gateway_of(spark).org.apache.spark.sql.types.DataType.fromJson(json_text)

@@ -116,8 +116,16 @@ def _batches(files: Files, schema: pa.Schema) -> tuple[pa.RecordBatch, ...]:
         return ()
     if isinstance(files, pa.Table | pa.RecordBatch):
         pieces = files.to_batches() if isinstance(files, pa.Table) else [files]
-        return tuple(conform(b, schema) for b in pieces if b.num_rows)
-    return (to_batch(files, schema),)
+        return tuple(_with_maps(conform(b, schema)) for b in pieces if b.num_rows)
+    return (_with_maps(to_batch(files, schema)),)
+
+
+def _with_maps(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """No partition values are an empty map, as they will stand in the log; removes may lack them."""
+    values = batch.column("partitionValues")
+    if values.null_count == 0 or batch.schema == REMOVE_SCHEMA:
+        return batch
+    return _set(batch, "partitionValues", pc.fill_null(values, pa.scalar([], values.type)))
 
 
 # ---------------------------------------------------------------------------- what must hold

@@ -482,16 +482,19 @@ class Transaction:
         return bool(found) and found[0][1].commit_info.get("txnId") == self.txn_id
 
     def _arrived(self, version: int, error: StorageError) -> bool:
-        """Whether the commit is there after all; where even that cannot be found out, ``error`` says so."""
+        """Whether the commit is there after all; where that cannot be known, ``error`` says so."""
         try:
-            return self._is_ours(read_commits(self.log, version, limit=1))
+            found = read_commits(self.log, version, limit=1)
         except StorageError:
+            found = []
+        if not found:
+            # The store cannot be reached, or the put is still on its way.
             error.at(table=self.log.url, version=version)
             error.hint = (
-                f"Whether version {version} was written is not known: look whether its txnId is "
+                f"Whether version {version} is written is not known: look whether its txnId is "
                 f"{self.txn_id} before you run the operation again."
             )
-            return False
+        return self._is_ours(found)
 
     def _prepare(self, changes: Changes, state: _State, note: _CommitNote) -> Prepared:
         """The changes as they will stand in the version after ``state``."""

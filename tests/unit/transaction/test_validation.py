@@ -487,6 +487,13 @@ def test_files_may_come_as_tables_batches_and_structs() -> None:
     assert [p for p in seen(load(table.log)).paths if len(p) == 1] == list("abcdef")
 
 
+def test_a_file_without_partition_values_has_an_empty_map_of_them() -> None:
+    table = RawTable().create()
+    committed = begin(table).commit([file("x", partition_values=None)], adds=[file("y", partition_values={})])
+    for snapshot in (committed.snapshot, load(table.log)):
+        assert snapshot.files().column("partitionValues").to_pylist() == [[], []]
+
+
 def test_a_path_without_a_log_has_no_files_in_the_shape_of_files() -> None:
     transaction = begin(RawTable())
     assert transaction.files().schema == ADD_SCHEMA

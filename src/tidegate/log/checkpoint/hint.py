@@ -72,7 +72,9 @@ def decode(data: bytes) -> Hint | None:
         hint = msgspec.convert(value, Hint)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
         return None
-    if not 0 <= hint.version <= names.MAX_VERSION or (hint.checksum is not None and hint.checksum != checksum(value)):
+    if not 0 <= hint.version <= names.MAX_VERSION or (
+        hint.checksum is not None and hint.checksum != checksum(value)
+    ):
         return None
     return hint
 

@@ -127,9 +127,7 @@ class ParquetPart:
             self.store.open_input(self.path), metadata=self.metadata, page_checksum_verification=True
         )
 
-    def read(
-        self, group: int, action: str, columns: list[str], threads: bool
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, group: int, action: str, columns: list[str], threads: bool) -> Iterator[pa.RecordBatch]:
         """One row group's rows of ``action``, its fields as top-level columns."""
         for batch in self.open().iter_batches(
             BATCH_ROWS, row_groups=[group], columns=columns, use_threads=threads
@@ -178,9 +176,7 @@ class CheckpointReader:
                 for action in wanted:
                     column = table.column(action)
                     if column.null_count < len(column):
-                        out[action] += [
-                            _plain(v, column.type) for v in column.drop_null().to_pylist()
-                        ]
+                        out[action] += [_plain(v, column.type) for v in column.drop_null().to_pylist()]
         return out
 
     @cached_property
@@ -226,7 +222,7 @@ class CheckpointReader:
         """The parquet files that hold file actions."""
         sidecars = []
         for sidecar in self.sidecars:
-            name = f"{self._log_dir}/{names.SIDECAR_DIR}/{unquote(sidecar.path).rsplit('/', 1)[-1]}"
+            name = f"{self._log_dir}/{names.SIDECAR_DIR}/{sidecar_name(sidecar)}"
             sidecars.append(ParquetPart(self._store, name))
             try:
                 _ = sidecars[-1].metadata
@@ -263,22 +259,23 @@ class CheckpointReader:
             return _guard(
                 part.path,
                 lambda: [
-                    out
-                    for batch in part.read(group, action, wanted, threads)
-                    for out in process(batch)
+                    out for batch in part.read(group, action, wanted, threads) for out in process(batch)
                 ],
             )
 
         yield from _in_order(work, tasks)
 
 
+def sidecar_name(sidecar: Sidecar) -> str:
+    """The bare name of a sidecar's file; its path is a URI, and some writers make it absolute."""
+    return unquote(sidecar.path).rsplit("/", 1)[-1]
+
+
 def _fields(struct: pa.StructArray) -> list[pa.Array]:
     return [struct.field(i) for i in range(struct.type.num_fields)]
 
 
-def _in_order(
-    work: Callable[[Any], list[pa.RecordBatch]], tasks: Sequence[Any]
-) -> Iterator[pa.RecordBatch]:
+def _in_order(work: Callable[[Any], list[pa.RecordBatch]], tasks: Sequence[Any]) -> Iterator[pa.RecordBatch]:
     """Run ``work`` over ``tasks`` on a few threads, at most twice as many tasks ahead as threads."""
     if len(tasks) < 2 or WORKERS < 2:
         for task in tasks:

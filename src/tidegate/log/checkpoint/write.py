@@ -262,9 +262,7 @@ def write_checkpoint(snapshot: Snapshot, *, policy: str | None = None) -> Writte
     """Checkpoint ``snapshot`` in the form its table property (or ``policy``) names; then the hint."""
     snapshot.log.registry.check_read(snapshot.protocol, table=snapshot.url, version=snapshot.version)
     snapshot.log.registry.check_write(snapshot.protocol, table=snapshot.url, version=snapshot.version)
-    policy = policy or str(
-        properties.get(snapshot.metadata.configuration, properties.CHECKPOINT_POLICY)
-    )
+    policy = policy or str(properties.get(snapshot.metadata.configuration, properties.CHECKPOINT_POLICY))
     # A reader without the feature would not look for a V2 checkpoint, and miss what it stands for.
     v2 = policy == "v2" and snapshot.protocol.supports("v2Checkpoint")
     write = _write_v2 if v2 else _write_classic
@@ -496,4 +494,3 @@ def write_checksum(snapshot: Snapshot, checksum: Checksum) -> None:
         log.store.put_if_absent(log.path(names.checksum(snapshot.version)), checksums.encode(checksum))
     except NameTakenError:
         _log.debug("%s: version %d has its checksum already", log.url, snapshot.version)
-

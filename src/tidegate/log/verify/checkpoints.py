@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import msgspec
 
 from tidegate import properties
-from tidegate.errors import FileMissingError, TidegateError
+from tidegate.errors import FileMissingError, StorageError, TidegateError
 from tidegate.log import names
 from tidegate.log.checkpoint import hint as hints
 from tidegate.log.checkpoint.read import CheckpointReader
@@ -52,6 +52,8 @@ class Checkpoints:
                 e.file or name,
             )
             return None
+        except StorageError:
+            raise
         except TidegateError as e:
             self._found.raised(e, checkpoint.version, name)
             return None

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate import properties
-from tidegate.errors import InvalidCommitError, TidegateError
+from tidegate.errors import FileMissingError, InvalidCommitError, TidegateError
 from tidegate.files.paths import refuse_outside
 from tidegate.log import names
 from tidegate.log import segment as segments
@@ -23,7 +23,6 @@ from tidegate.log.actions import CommitActions
 from tidegate.log.replay import SmallState, check_commit
 from tidegate.log.segment import Listing
 from tidegate.log.verify.report import Findings
-from tidegate.log.verify.state import Step
 from tidegate.protocol.feature import Registry
 from tidegate.protocol.negotiate import assert_features_match
 from tidegate.storage.store import Store
@@ -71,7 +70,7 @@ def check_contiguous(listing: Listing, store: Store, log_dir: str, target: int, 
 def _exists(store: Store, name: str) -> bool:
     try:
         store.head(name)
-    except TidegateError:
+    except FileMissingError:
         return False
     return True
 
@@ -100,16 +99,6 @@ def own_problems(actions: CommitActions, name: str, registry: Registry) -> Itera
             protocol.validate(registry.rules)
         except TidegateError as e:
             yield e
-
-
-def added_and_removed(actions: CommitActions, step: Step) -> InvalidCommitError | None:
-    """A commit that adds and removes the same logical file: readers disagree about what is left."""
-    rows = sum(b.num_rows for b in (*actions.adds, *actions.removes))
-    if step.rows == rows:
-        return None
-    return InvalidCommitError(
-        f"The commit names {rows - step.rows} files both as added and as removed, or twice."
-    )
 
 
 def problems_in_place(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pyarrow.compute as pc
 
-from tidegate.errors import TidegateError
+from tidegate.errors import FileMissingError, LogError
 from tidegate.log import names
 from tidegate.log.actions import CommitActions
 from tidegate.log.replay import FileTail, SmallState, reconcile_files, reconcile_small
@@ -28,7 +28,9 @@ def check_compaction(
     name = compaction.name
     try:
         theirs = log.dialect.decode(log.store.get(compaction.info.name), name.text)
-    except TidegateError as e:
+    except FileMissingError:
+        return  # retention is at work
+    except LogError as e:
         found.raised(e, name.end, name.text)
         return
     ours = _commits(log, listing, name.version, name.end)
@@ -55,7 +57,7 @@ def _commits(log: TableLog, listing: Listing, first: int, last: int) -> list[Com
             return None
         try:
             out.append(log.dialect.decode(log.store.get(commit.info.name), names.commit(version)))
-        except TidegateError:
+        except (FileMissingError, LogError):
             return None
     return out
 

@@ -25,7 +25,6 @@ from tidegate.errors import (
     FileMissingError,
     StorageError,
     TidegateError,
-    UnsupportedSchemeError,
 )
 from tidegate.files import deletion_vectors as vectors
 from tidegate.files import stats as statistics
@@ -50,6 +49,15 @@ def check_data(
     snapshot: Snapshot, found: Findings, checked: Checked, *, deep: bool, progress: Progress | None
 ) -> None:
     """Check the live files of ``snapshot`` and their deletion vectors."""
+    try:
+        _check(snapshot, found, checked, deep=deep, progress=progress)
+    except _TableStoreFailed as e:
+        raise e.error from None
+
+
+def _check(
+    snapshot: Snapshot, found: Findings, checked: Checked, *, deep: bool, progress: Progress | None
+) -> None:
     columns = ["path", "size", "deletionVector", *(["stats"] if deep else [])]
     files = snapshot.files(columns=columns)
     if progress is not None:
@@ -137,6 +145,18 @@ class _Sizes:
             return place.store.head(place.name).size
         except FileMissingError:
             return None
+        except StorageError as e:
+            if place.inside:
+                raise _TableStoreFailed(e) from e
+            raise
+
+
+class _TableStoreFailed(Exception):
+    """The table's own store failed, which ends the proof; one of another place only leaves a gap in it."""
+
+    def __init__(self, error: StorageError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 # ---------------------------------------------------------------------------- data files
@@ -164,9 +184,12 @@ def _check_files(
                 _report_file(path, size, actual, version, found)
         for path, size in zip(*(c.to_pylist() for c in batch.filter(odd).columns), strict=True):
             try:
-                _report_file(path, size, sizes.one(places.of(path)), version, found)
+                place = places.of(path)
+                actual = sizes.one(place)
             except TidegateError as e:
                 _elsewhere(e, path, version, found)
+            else:
+                _report_file(path, size, actual, version, found)
 
 
 def _report_file(path: str, size: int | None, actual: int | None, version: int, found: Findings) -> None:
@@ -179,7 +202,7 @@ def _report_file(path: str, size: int | None, actual: int | None, version: int, 
 
 def _elsewhere(error: TidegateError, path: str, version: int, found: Findings) -> None:
     """A file that could not be looked at: outside of what this client can reach, or no place at all."""
-    if isinstance(error, UnsupportedSchemeError | StorageError):
+    if isinstance(error, StorageError):
         message = f"The file is outside the table and could not be looked at: {error.message}"
         found.warning("DATA_FILE_ELSEWHERE", message, version, path)
     else:

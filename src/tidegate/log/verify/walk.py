@@ -17,7 +17,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.errors import FileMissingError, TidegateError
+from tidegate.errors import FileMissingError, StorageError, TidegateError
 from tidegate.log import checksum as checksums
 from tidegate.log import names
 from tidegate.log.actions import CommitActions
@@ -99,9 +99,12 @@ class Walk:
 
     @contextmanager
     def _unreadable(self, version: int, file: str) -> Iterator[None]:
+        """What a damaged file makes of the code that reads it is a finding; a store that fails is not."""
         try:
             yield
         except TidegateError as e:
+            if isinstance(e, StorageError) and not isinstance(e, FileMissingError):
+                raise
             self._found.raised(e, version, file)
         except UNREADABLE as e:
             said = (str(e).splitlines() or [type(e).__name__])[0]
@@ -137,7 +140,7 @@ class Walk:
     def _decode(self, commit: LogFile, read: _Reader) -> CommitActions | None:
         version, name = commit.name.version, commit.name.text
         try:
-            actions = self._log.dialect.decode(read(commit.info.name), name)
+            data = read(commit.info.name)
         except FileMissingError:
             self._found.warning(
                 "COMMIT_MISSING",
@@ -146,6 +149,8 @@ class Walk:
                 name,
             )
             return None
+        try:
+            actions = self._log.dialect.decode(data, name)
         except TidegateError as e:
             self._found.raised(e, version, name)
             return None
@@ -164,7 +169,6 @@ class Walk:
         self.state.move_small(actions)
         small = self.state.small
         for problem in (
-            commits.added_and_removed(actions, step),
             commits.time_problem(info, small, self._time),
             *commits.problems_in_place(actions, small, self._log.registry),
         ):

@@ -13,6 +13,7 @@ import struct
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +33,8 @@ from tidegate.log.snapshot import Snapshot
 from tidegate.schema.types import StructType
 from tidegate.spark import failures, jvm
 from tidegate.spark.scan import vectors
-from tidegate.spark.scan.projection import Layout
+from tidegate.spark.scan.projection import Layout, spark_type
+from tidegate.spark.scan.widening import by_stored_type, narrow_decimals
 from tidegate.spark.session import pinned
 
 _log = logging.getLogger(__name__)
@@ -147,7 +149,7 @@ class FilePlanner:
         key = pc.binary_join_element_wise(*raw, own, "\x01")
         codes = key.dictionary_encode()
         first = pc.index_in(codes.dictionary, key)
-        columns = [partitions.typed(values, f.name, f.type).take(first) for f in fields]
+        columns = [partitions.raw(values, f.name).take(first) for f in fields]
         if self.has_vectors:
             bitmaps = self._bitmaps(files, has_vector)
             columns.append(pa.array([bitmaps.get(i) for i in first.to_pylist()], pa.binary()))
@@ -166,8 +168,14 @@ class FilePlanner:
         return vectors.read_all(self.snapshot.log, found)
 
     def _rows(self, table: pa.Table) -> Any:
-        """Arrow rows as Spark's internal rows."""
+        """Constants as Spark's internal rows; Spark itself reads the texts of partition values."""
         frame = pinned(self.spark).createDataFrame(table)
+        casts = [
+            F.when(F.col(f"c{i}") != "", F.col(f"c{i}")).cast(spark_type(f.type))
+            for i, f in enumerate(self.layout.partitions.fields)
+        ]
+        rest = [F.col(c) for c in frame.columns[len(casts) :]]
+        frame = frame.select(*casts, *rest)
         return frame._jdf.queryExecution().executedPlan().executeCollect()
 
 
@@ -192,7 +200,7 @@ def relation(planner: FilePlanner) -> DataFrame:
     spark = planner.spark
     layout = planner.layout
     session = pinned(spark)
-    gateway = spark.sparkContext._jvm
+    gateway = jvm.gateway_of(spark)
     sql = gateway.org.apache.spark.sql
     partition_type = jvm.java_type(spark, json.dumps({"type": "struct", "fields": planner.constants()}))
     data_type = jvm.java_type(spark, layout.data.to_json())
@@ -221,6 +229,14 @@ def scan(spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None)
     """A snapshot (or some of its files) as a DataFrame of the table's columns."""
     layout = Layout.of(snapshot.metadata)
     failures.watch(hadoop_root(snapshot.url), snapshot.url)
+    if narrow_decimals(layout):
+        listed = files if files is not None else snapshot.files(columns=_COLUMNS)
+        parts = [_scan(spark, snapshot, way, some) for way, some in by_stored_type(snapshot, layout, listed)]
+        return reduce(DataFrame.unionAll, parts) if parts else _scan(spark, snapshot, layout, listed)
+    return _scan(spark, snapshot, layout, files)
+
+
+def _scan(spark: SparkSession, snapshot: Snapshot, layout: Layout, files: pa.Table | None) -> DataFrame:
     planner = FilePlanner(spark, snapshot, layout, files)
     frame = relation(planner)
     if planner.has_vectors:

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType as SparkStruct
 
 from tidegate.metadata import Metadata
 from tidegate.schema.mapping import ID, Mode, mapping_mode, physical_name
-from tidegate.schema.types import VOID, ArrayType, DataType, MapType, StructField, StructType
+from tidegate.schema.types import VOID, ArrayType, DataType, DecimalType, MapType, StructField, StructType
 
 FIELD_ID = "parquet.field.id"
 
@@ -43,13 +43,21 @@ class Layout:
             StructType(tuple(_bare(f, mode) for f in metadata.partition_schema.fields)),
         )
 
+    def physical(self, field: StructField) -> str:
+        """The name that a top-level column has in files."""
+        return physical_name(field, self.mode)
+
     def columns(self) -> list[Column]:
         """The table's columns over the relation's, in order."""
         out = []
+        stored = {f.name: f.type for f in (*self.data.fields, *self.partitions.fields)}
         for f in self.metadata.schema.fields:
             physical = physical_name(f, self.mode)
             column = F.col(_quoted(physical)) if f.type != VOID else F.lit(None).cast("void")
-            out.append(_logical(column, f.type, self.mode).alias(f.name))
+            logical = _logical(column, f.type, self.mode)
+            if isinstance(f.type, DecimalType) and stored.get(physical) not in (f.type, None):
+                logical = logical.cast(spark_type(f.type))
+            out.append(logical.alias(f.name))
         return out
 
 

@@ -8,7 +8,7 @@ and only the vectors of files that survived pruning are ever read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -26,16 +26,17 @@ _BITS = 7
 _THREADS = 8
 
 
-def packed(rows: object) -> bytes:
+def packed(rows: Iterable[int]) -> bytes:
     """A bitmap of deleted rows, seven to the byte, up to the last row that is deleted."""
-    positions = np.fromiter(rows, dtype=np.int64)  # type: ignore[call-overload]
+    positions = np.fromiter(rows, dtype=np.int64)
     if not len(positions):
         return b""
     size = int(positions[-1]) // _BITS + 1
     flags = np.zeros(size * _BITS, dtype=np.uint8)
     flags[positions] = 1
     weights = (1 << np.arange(_BITS, dtype=np.uint8)).astype(np.uint8)
-    return (flags.reshape(size, _BITS) * weights).sum(axis=1, dtype=np.uint8).tobytes()
+    packed_bytes: bytes = (flags.reshape(size, _BITS) * weights).sum(axis=1, dtype=np.uint8).tobytes()
+    return packed_bytes
 
 
 def is_live(bitmap: Column, row_index: Column) -> Column:

@@ -44,7 +44,8 @@ def constraints_of(metadata: Metadata, provided: frozenset[str]) -> list[Constra
             # Inside a struct that is null there is nothing to be null.
             whole = f"({join_path(path[:-1])} IS NULL OR {whole})"
         out.append(Constraint(f"NOT NULL {column}", whole))
-    out += [Constraint(f"invariant of {join_path(i.path)}", i.expression) for i in invariants(metadata.schema)]
+    for invariant in invariants(metadata.schema):
+        out.append(Constraint(f"invariant of {join_path(invariant.path)}", invariant.expression))
     checks = check_constraints(metadata.configuration)
     out += [Constraint(name, sql) for name, sql in checks.items()]
     out += [
@@ -72,7 +73,9 @@ def enforced(frame: DataFrame, metadata: Metadata, provided: frozenset[str]) -> 
 def _condition(frame: DataFrame, constraint: Constraint) -> Column:
     shown = F.to_json(F.struct(*[F.col(f"`{c.replace('`', '``')}`") for c in _named(frame, constraint)]))
     message = F.concat(
-        F.lit(f"{_MARK}[{constraint.name}][{constraint.sql}]["), F.coalesce(shown, F.lit("")), F.lit(f"]{_MARK}")
+        F.lit(f"{_MARK}[{constraint.name}][{constraint.sql}]["),
+        F.coalesce(shown, F.lit("")),
+        F.lit(f"]{_MARK}"),
     )
     good = F.coalesce(F.expr(constraint.sql), F.lit(False))
     return F.when(good, F.lit(True)).otherwise(F.raise_error(message).cast("boolean"))

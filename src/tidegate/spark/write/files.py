@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from datetime import datetime, timezone
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -19,7 +20,7 @@ from tidegate.files.paths import encode_path
 from tidegate.log.actions import ADD_SCHEMA, Add, to_batch
 from tidegate.metadata import Metadata
 from tidegate.schema.mapping import mapping_mode, physical_name, to_physical
-from tidegate.schema.types import StructType
+from tidegate.schema.types import TIMESTAMP, DataType, StructType
 from tidegate.spark import failures
 from tidegate.spark.scan.native import hadoop_root
 from tidegate.spark.write import footers, native
@@ -76,9 +77,7 @@ def adds_of(
     for (place, size, modified), text in zip(written, texts, strict=True):
         if text.startswith('{"numRecords":0,'):
             continue
-        values = {
-            name: _normal(place.partition_values.get(name), f.type) for name, f in partitions.items()
-        }
+        values = {name: _normal(place.partition_values.get(name), f.type) for name, f in partitions.items()}
         adds.append(
             Add(
                 path=encode_path(place.path),
@@ -93,11 +92,8 @@ def adds_of(
     return pa.Table.from_batches([to_batch(adds, ADD_SCHEMA)] if adds else [], ADD_SCHEMA)
 
 
-def _normal(text: str | None, kind: object) -> str | None:
+def _normal(text: str | None, kind: DataType) -> str | None:
     """A partition value as the log spells it: timestamps in UTC, in the ISO form."""
-    if text is None or str(kind) != "timestamp":
+    if text is None or kind != TIMESTAMP:
         return text
-    from datetime import datetime, timezone
-
-    moment = datetime.fromisoformat(text).replace(tzinfo=timezone.utc)
-    return serialize(moment, kind)  # type: ignore[arg-type]
+    return serialize(datetime.fromisoformat(text).replace(tzinfo=timezone.utc), kind)

@@ -224,19 +224,21 @@ def check_assignable(have: DataType, want: DataType, path: str) -> None:
             check_assignable(f.type, inner.type, f"{path}.{f.name}")
         return
     if isinstance(have, ArrayType) and isinstance(want, ArrayType):
-        return check_assignable(have.element, want.element, f"{path}.element")
+        check_assignable(have.element, want.element, f"{path}.element")
+        return
     if isinstance(have, MapType) and isinstance(want, MapType):
         check_assignable(have.key, want.key, f"{path}.key")
-        return check_assignable(have.value, want.value, f"{path}.value")
+        check_assignable(have.value, want.value, f"{path}.value")
+        return
     if _is_number(have) and _is_number(want):
-        return None
+        return
     if isinstance(have, PrimitiveType) and isinstance(want, PrimitiveType):
         if have.name in _TIMES and want.name in _TIMES:
-            return None
+            return
         if want.name == "string" and have.name != "binary":
-            return None
+            return
     if isinstance(have, DecimalType) and isinstance(want, PrimitiveType) and want.name == "string":
-        return None
+        return
     raise SchemaInvalidError(
         f"The column {path} is {want} in the table, and {have} cannot be stored there.",
         hint="Cast it in the query first.",

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.spark.jvm import gateway_of
 from tidegate.spark.session import pinned
 from tidegate.spark.write.layout import Placed, partition_values
 
@@ -70,9 +70,7 @@ def write(
     options: Mapping[str, str] | None = None,
 ) -> list[tuple[Placed, int, int]]:
     """Write ``frame`` (physical names) below ``root``; the files with their sizes and times."""
-    context = spark.sparkContext
-    gateway = context._jvm
-    ensure_callback_server_started(context._gateway)
+    gateway = gateway_of(spark)
     session = pinned(spark)
     scratch = Path(tempfile.mkdtemp(prefix="tidegate-write-"))
     try:
@@ -82,7 +80,8 @@ def write(
         committer = _streaming_class(gateway, "ManifestFileCommitProtocol")(str(uuid.uuid4()), root)
         committer.setupManifestOptions(log, 0)
         execution = frame._jdf.queryExecution()
-        body = _Body(lambda: _run(gateway, session, execution, committer, root, partition_columns, options or {}))
+        passed = dict(options or {})
+        body = _Body(lambda: _run(gateway, session, execution, committer, root, partition_columns, passed))
         named = gateway.scala.Option.apply(operation)
         _log.debug("%s: writing below %s", operation, root)
         try:
@@ -150,7 +149,7 @@ def _arity(gateway: Any, writer: Any) -> int:
 
 def _manifest(path: Path, root: str) -> list[tuple[Placed, int, int]]:
     """The files of a manifest: its first line is a version, each other one a file as JSON."""
-    out = []
+    out: list[tuple[Placed, int, int]] = []
     if not path.exists():
         return out
     prefix = unquote(root.removeprefix("file:")).rstrip("/")
