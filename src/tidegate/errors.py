@@ -42,6 +42,7 @@ The tree::
     ├── DataError                    a data file or deletion vector is not what the log says
     │   ├── DataFileMissingError, DataFileCorruptError
     │   ├── InvariantViolationException   CONSTRAINT_VIOLATED
+    │   ├── ChangeDataMissingError   CHANGE_DATA_MISSING
     │   └── DVFileMissingError, DVChecksumError, DVSizeMismatchError, DVCardinalityError, DVInvalidError
     ├── OptionError                  OPTION_INVALID
     ├── PredicateError               PREDICATE_INVALID
@@ -378,6 +379,13 @@ class OptionError(TidegateError):
 
     code = "OPTION_INVALID"
     errorClass = "DELTA_ILLEGAL_OPTION"
+
+
+class ChangeDataMissingError(DataError):
+    """The change data feed was not on at every version of the range."""
+
+    code = "CHANGE_DATA_MISSING"
+    errorClass = "DELTA_MISSING_CHANGE_DATA"
 
 
 class PredicateError(TidegateError):

@@ -32,11 +32,12 @@ def open(
             "Both a version and a timestamp are given; a table can be opened at one of them.", table=log.url
         )
     latest = load(log)
-    found = version_at(log, _milliseconds(timestamp), latest=latest)
+    found = version_at(log, milliseconds(timestamp), latest=latest)
     return latest if found == latest.version else load(log, found)
 
 
-def _milliseconds(value: datetime | str | int) -> int:
+def milliseconds(value: datetime | str | int) -> int:
+    """A moment as milliseconds since 1970."""
     if isinstance(value, int):
         return value
     if isinstance(value, str):

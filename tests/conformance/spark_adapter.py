@@ -12,6 +12,10 @@ from tidegate.commands.read import read
 class SparkAdapter(LogAdapter):
     """Answers the corpus checks by scanning tables with Spark."""
 
+    def changes(self, path: str, start: int, end: int) -> pa.Table:
+        options = {"readChangeFeed": "true", "startingVersion": str(start), "endingVersion": str(end)}
+        return read(shared_session(), path, options).drop("_commit_timestamp").toArrow()
+
     def read(self, path: str, version: int | None = None) -> pa.Table:
         options = {} if version is None else {"versionAsOf": str(version)}
         frame = read(shared_session(), path, options)

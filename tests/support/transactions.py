@@ -205,6 +205,11 @@ def drop_checkpoints(t: Transaction, tag: str) -> Request:
 
 
 def drop_vectors(t: Transaction, tag: str) -> Request:
+    """Drop deletion vectors, if no file has one: what is in use is not dropped."""
+    assert t.snapshot is not None
+    vectors = t.snapshot.files(columns=["deletionVector"]).column(0)
+    if vectors.null_count < len(vectors):
+        return Request()
     t.update_protocol(t.protocol.without_feature("deletionVectors"), dropped="deletionVectors")
     return Request()
 

@@ -88,6 +88,7 @@ def _show(found: Snapshot, facts: dict[str, Any]) -> None:
         title="Columns",
         fold=["type", "comment"],
     )
+    screen.line()
     for title, entries in (
         ("Properties", facts["properties"]),
         ("Transactions", facts["transactions"]),

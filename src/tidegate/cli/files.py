@@ -86,11 +86,10 @@ def command(
 def _conclude(files: pa.Table, shown: int) -> None:
     total = pc.sum(files.column("size")).as_py() or 0
     text = f"{screen.plural(files.num_rows, 'file')}, {screen.size(total)}"
-    screen.line(
-        text
-        if shown == files.num_rows
-        else f"{text}; the first {screen.number(shown)} are shown, --limit changes that"
-    )
+    if shown < files.num_rows:
+        text += f"; the first {screen.number(shown)} are shown, --limit changes that"
+    screen.line()
+    screen.line(text)
 
 
 def _objects(files: pa.Table) -> Iterator[dict[str, Any]]:

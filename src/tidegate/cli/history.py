@@ -36,6 +36,7 @@ def command(
         right=["version"],
         fold=["parameters", "metrics", "by"],
     )
+    screen.line()
     screen.line(f"{screen.plural(len(entries), 'commit')} of {found.url}")
     return 0
 

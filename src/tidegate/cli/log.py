@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
 
@@ -61,8 +62,9 @@ def command(
             ["", "file", "what", "size", "modified", "holds"],
             [_row(e) for e in entries],
             right=["size"],
-            fold=["file", "holds"],
+            fold=["file", "what", "holds"],
         )
+        screen.line()
         screen.line(f"{screen.plural(len(entries), 'file')} in {log.url}/{log.log_dir}")
     return FOUND if any("error" in e for e in entries) else 0
 
@@ -84,9 +86,13 @@ def _row(entry: Entry) -> tuple[Any, ...]:
         entry["name"],
         entry["kind"],
         screen.size(entry["size"]),
-        entry["modified"],
+        _to_the_second(entry["modified"]),
         f"CANNOT BE READ: {told}" if "error" in entry else told,
     )
+
+
+def _to_the_second(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}Z"
 
 
 def _entries(

@@ -33,7 +33,8 @@ def console(*, stderr: bool = False) -> Console:
 
 def fields(pairs: Iterable[tuple[str, Any]], title: str | None = None) -> None:
     """Names and values, one pair a line; those without a value are left out."""
-    table = Table(box=None, show_header=False, pad_edge=False, title=_title(title), title_justify="left")
+    _headline(title)
+    table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in pairs:
@@ -51,7 +52,8 @@ def rows(
     fold: Sequence[str] = (),
 ) -> None:
     """A table. Columns in ``right`` hold numbers, those in ``fold`` may be broken over lines."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=_title(title), title_justify="left")
+    _headline(title)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name in columns:
         table.add_column(
             name,
@@ -68,8 +70,9 @@ def line(text: str = "", style: str | None = None) -> None:
     console().print(Text(text, style=style or ""))
 
 
-def _title(title: str | None) -> Text | None:
-    return None if title is None else Text(title, style="bold")
+def _headline(title: str | None) -> None:
+    if title is not None:
+        line(title, "bold")
 
 
 def cell(value: Any) -> Text:

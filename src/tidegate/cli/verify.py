@@ -103,6 +103,7 @@ def _show(report: Report, seconds: float, *, data: bool) -> None:
             right=["version"],
             fold=["file", "what is wrong"],
         )
+        screen.line()
     warnings = screen.plural(len(report.warnings), "warning")
     if not report.ok:
         screen.line(f"Found {screen.plural(len(report.errors), 'error')} and {warnings}.", "bold red")

@@ -12,6 +12,11 @@ READ = frozenset(
         "path",
         "versionAsOf",
         "timestampAsOf",
+        "readChangeFeed",
+        "startingVersion",
+        "endingVersion",
+        "startingTimestamp",
+        "endingTimestamp",
     }
 )
 WRITE = frozenset(

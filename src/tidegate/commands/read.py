@@ -7,11 +7,22 @@ from os import PathLike
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.commands.changes import changes_between
 from tidegate.commands.options import READ, Options
 from tidegate.errors import OptionError, SchemaInvalidError
 from tidegate.log.snapshot import Snapshot
 from tidegate.opening import open as open_table
 from tidegate.spark.scan.native import scan
+
+
+def _bound(given: Options, which: str) -> int | str | None:
+    """One end of a change feed: a version as a number, a timestamp as text."""
+    version, timestamp = given.get(f"{which}Version"), given.get(f"{which}Timestamp")
+    if version is not None and timestamp is not None:
+        raise OptionError(f"{which}Version and {which}Timestamp exclude each other.")
+    if version is not None and not version.isdecimal():
+        raise OptionError(f"{which}Version is {version!r}; it is a whole number.")
+    return timestamp if version is None else int(version)
 
 
 def snapshot_for(url: str | PathLike[str], options: Mapping[str, str]) -> Snapshot:
@@ -29,6 +40,14 @@ def read(
     spark: SparkSession, url: str | PathLike[str], options: Mapping[str, str] | None = None
 ) -> DataFrame:
     """The table at ``url`` as a DataFrame, pinned to the version it has now."""
+    given = Options(options or {}, READ)
+    if given.flag("readChangeFeed"):
+        return changes_between(
+            spark,
+            url,
+            _bound(given, "starting"),
+            _bound(given, "ending"),
+        )
     snapshot = snapshot_for(url, options or {})
     if not snapshot.schema.fields:
         raise SchemaInvalidError(

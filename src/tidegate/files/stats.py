@@ -46,7 +46,6 @@ _MIN_MAX_TYPES = frozenset(
 _SLICES = (131_072, 8_192)
 _SLICE_BYTES = 1 << 28
 _BLOCK_BYTES = 1 << 22
-_ROW = "r"
 
 
 # ---------------------------------------------------------------------------- shape
@@ -153,27 +152,31 @@ def _decode_slice(strings: pa.Array, wanted: pa.StructType, attempt: int) -> Ite
 
 
 def _decode_at_once(strings: pa.Array, wanted: pa.StructType) -> pa.StructArray:
-    """All texts through Arrow's reader, each as the one field of a line of its own.
+    """All texts through Arrow's reader, one on a line.
 
-    In that wrapping every text makes at least one row or stops the reader, so an equal number of
-    rows proves that each text made exactly one: rows cannot shift.
+    Each must begin with a brace and end with one. After a closing brace no JSON goes on with an opening
+    one, so a text either makes at least one row or stops the reader; as many rows as texts then prove
+    that each made exactly one: a malformed text cannot shift the others.
     """
+    missing = None
     if strings.null_count or pc.any(pc.equal(strings, "")).as_py():
-        strings = pc.if_else(pc.equal(pc.fill_null(strings, ""), ""), "null", strings)
-    rows = len(strings)
-    one = pa.ListArray.from_arrays(pa.array([0, rows], pa.int32()), strings)
-    joined = pc.binary_join(one, '}\n{"' + _ROW + '":')
-    whole = pc.binary_join_element_wise('{"' + _ROW + '":', joined, "}\n", "")
+        missing = pc.equal(pc.fill_null(strings, ""), "")
+        strings = pc.if_else(missing, "{}", strings)
+    if not (pc.all(pc.starts_with(strings, "{")).as_py() and pc.all(pc.ends_with(strings, "}")).as_py()):
+        raise pa.ArrowInvalid("a text is no JSON object")
+    one = pa.ListArray.from_arrays(pa.array([0, len(strings)], pa.int32()), strings)
+    lines = pc.binary_join(one, "\n")
     read = pj.read_json(
-        pa.BufferReader(whole.buffers()[2]),
+        pa.BufferReader(lines.buffers()[2]),
         read_options=pj.ReadOptions(block_size=_BLOCK_BYTES),
         parse_options=pj.ParseOptions(
-            explicit_schema=pa.schema([(_ROW, _readable(wanted))]), unexpected_field_behavior="ignore"
+            explicit_schema=pa.schema(list(_readable(wanted))), unexpected_field_behavior="ignore"
         ),
-    ).column(_ROW)
-    if len(read) != rows:
-        raise pa.ArrowInvalid(f"{rows} texts made {len(read)} rows")
-    return _from_readable(pa.concat_arrays(read.chunks), wanted)
+    )
+    if read.num_rows != len(strings):
+        raise pa.ArrowInvalid(f"{len(strings)} texts made {read.num_rows} rows")
+    columns = [_from_readable(pa.concat_arrays(read.column(f.name).chunks), f.type) for f in wanted]
+    return pa.StructArray.from_arrays(columns, fields=list(wanted), mask=missing)
 
 
 def _readable(type: pa.DataType) -> pa.DataType:

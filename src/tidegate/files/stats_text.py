@@ -25,41 +25,40 @@ _ESCAPED = '["\\\\\\x00-\\x1f\\x7f\\x{2028}\\x{2029}]'
 # ---------------------------------------------------------------------------- truncation
 
 
-def _units(char: str) -> int:
-    return 2 if char > "\uffff" else 1
+def _units(text: str) -> int:
+    """How long Java says that a string is."""
+    return len(text) + sum(char > "\uffff" for char in text)
 
 
 def _prefix(value: str, units: int) -> int:
-    """How many characters of ``value`` fit into so many UTF-16 units."""
-    if len(value) * 2 <= units:
-        return len(value)
+    """How many characters make so many units; a pair that lies across the cut is kept whole."""
     used = 0
     for at, char in enumerate(value):
-        used += _units(char)
-        if used > units:
+        if used >= units:
             return at
+        used += 2 if char > "\uffff" else 1
     return len(value)
 
 
 def truncate_min(value: str, length: int = PREFIX_LENGTH) -> str:
-    """A string that is not above ``value``, of at most ``length`` UTF-16 units."""
-    return value[: _prefix(value, length)]
+    """A string that is not above ``value``, of at most ``length`` UTF-16 units, or one more."""
+    return value if len(value) * 2 <= length else value[: _prefix(value, length)]
 
 
 def truncate_max(value: str, length: int = PREFIX_LENGTH) -> str | None:
-    """A short string that is not below ``value``, None where there is none of twice the length."""
+    """A string that is not below ``value``, None where there is none of about twice the length."""
+    if len(value) * 2 <= length or _units(value) <= length:
+        return value
     cut = _prefix(value, length)
-    if cut == len(value):
-        return value
-    limit = _prefix(value, 2 * length)
-    # A character that nothing sorts above cannot be replaced by a higher one: it stays.
-    while cut < limit and value[cut] == _HIGHEST:
-        cut += 1
-    if cut == len(value):
-        return value
-    if cut >= limit:
-        return None
-    return value[:cut] + (_ASCII_MAX if value[cut] < _ASCII_MAX else _HIGHEST)
+    used = _units(value[:cut])
+    while used <= 2 * length:
+        if cut == len(value):
+            return value
+        if value[cut] != _HIGHEST:
+            return value[:cut] + (_ASCII_MAX if value[cut] < _ASCII_MAX else _HIGHEST)
+        # A character that nothing sorts above cannot be replaced by a higher one: it stays.
+        cut, used = cut + 1, used + 2
+    return None
 
 
 # ---------------------------------------------------------------------------- text

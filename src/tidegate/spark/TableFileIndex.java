@@ -9,7 +9,6 @@ package tidegate;
 import java.io.ByteArrayInputStream;
 import java.io.DataInputStream;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
 import java.util.function.Function;
 import org.apache.hadoop.fs.FileStatus;
@@ -56,13 +55,17 @@ public class TableFileIndex implements FileIndex {
     public scala.collection.immutable.Seq listFiles(
             scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
         List texts = new ArrayList();
+        // Timestamps in the texts are in the session's time zone.
+        texts.add(org.apache.spark.sql.internal.SQLConf.get().sessionLocalTimeZone());
         addSql(partitionFilters, texts);
         addSql(dataFilters, texts);
         return seq(directories((Object[]) planner.apply(texts)));
     }
 
     public String[] inputFiles() {
-        List found = directories((Object[]) planner.apply(new ArrayList()));
+        List none = new ArrayList();
+        none.add("UTC");
+        List found = directories((Object[]) planner.apply(none));
         List out = new ArrayList();
         for (int i = 0; i < found.size(); i++) {
             scala.collection.immutable.Seq files = ((PartitionDirectory) found.get(i)).files();

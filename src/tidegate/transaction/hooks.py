@@ -80,13 +80,15 @@ HOOKS: tuple[Hook, ...] = (checksum_hook, compaction_hook, checkpoint_hook)
 def run(hooks: tuple[Hook, ...], done: AfterCommit) -> None:
     """Run every hook; what fails is logged with its cause and does not touch the commit."""
     for hook in hooks:
+        name = getattr(hook, "__name__", hook)
         try:
             hook(done)
+            _log.debug("%s: %s ran after version %d", done.snapshot.url, name, done.snapshot.version)
         except Exception:
             _log.warning(
                 "%s: %s failed after version %d; the commit stands",
                 done.snapshot.url,
-                getattr(hook, "__name__", hook),
+                name,
                 done.snapshot.version,
                 exc_info=True,
             )

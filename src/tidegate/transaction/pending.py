@@ -101,6 +101,17 @@ class Changes:
         )
 
     @property
+    def described(self) -> str:
+        """What there is of each kind, for the trace."""
+        files = {"adds": self.adds, "removes": self.removes, "cdcs": self.cdcs}
+        found = [f"{sum(b.num_rows for b in batches)} {name}" for name, batches in files.items() if batches]
+        found += [f"{len(few)} {n}" for n, few in (("txns", self.txns), ("domains", self.domains)) if few]
+        found += [
+            n for n, one in (("protocol", self.protocol), ("metadata", self.metadata)) if one is not None
+        ]
+        return ", ".join(found) or "no actions"
+
+    @property
     def only_rearranges(self) -> bool:
         """Only file actions, and none of them changes what the table says."""
         if self.protocol is not None or self.metadata is not None or self.txns:

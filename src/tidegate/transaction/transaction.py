@@ -135,6 +135,7 @@ class Transaction:
         self._finished = False
         if snapshot is not None:
             log.registry.check_write(snapshot.protocol, table=log.url, version=snapshot.version)
+        _log.debug("%s: transaction %s begins at version %d", log.url, self.txn_id, self.read_version)
 
     @classmethod
     def begin(
@@ -248,7 +249,7 @@ class Transaction:
     def _create(self, metadata: Metadata) -> None:
         protocol = self._protocol_to_create(metadata)
         configuration = negotiate.configuration_for_new_table(metadata.configuration, self._defaults)
-        metadata = _mapped(metadata.with_configuration(properties.validate(configuration)), new=True)
+        metadata = _mapped(metadata.with_configuration(properties.validate(configuration)), None)
         metadata.validate()
         if metadata.created_time is None:
             metadata = msgspec.structs.replace(metadata, created_time=self.log.clock())
@@ -268,7 +269,7 @@ class Transaction:
         protocol, stored = negotiate.apply_properties(current, asked, registry)
         kept = {k: v for k, v in metadata.configuration.items() if k not in asked}
         configuration = {**negotiate.strip_protocol_properties(kept), **stored}
-        metadata = _mapped(metadata.with_configuration(configuration), new=False)
+        metadata = _mapped(metadata.with_configuration(configuration), snapshot.metadata)
         metadata.validate()
         protocol = negotiate.check_requirements(metadata, protocol, registry) or protocol
         self._new_metadata = metadata
@@ -315,6 +316,7 @@ class Transaction:
             self.read_set = self.read_set.with_app(txn.app_id)
         state = self._start()
         self._check(changes, state)
+        _log.debug("%s: %s; checked against version %d", self.log.url, changes.described, state.version)
         note = _CommitNote(
             Operation(operation) if isinstance(operation, str) else operation,
             metrics,
@@ -541,6 +543,7 @@ class Transaction:
             blind_append=note.is_blind,
             registry=self.log.registry,
         )
+        _log.debug("%s: %s came first", self.log.url, winner.described)
         problem: DeltaConcurrentModificationException | None
         if state.version < 0:
             problem = ProtocolChangedException(
@@ -550,6 +553,7 @@ class Transaction:
         else:
             problem = conflict(ours, winner)
         if problem is not None:
+            _log.debug("%s: in conflict with it: %s", self.log.url, type(problem).__name__)
             raise problem.at(table=self.log.url, version=version)
         protocol = actions.protocol or state.protocol
         metadata = actions.metadata or state.metadata
@@ -571,6 +575,7 @@ class Transaction:
         if actions.protocol is not None or actions.metadata is not None:
             # What we commit was checked against a table that is no more.
             self._check(changes, new)
+        _log.debug("%s: no conflict; rebased onto version %d", self.log.url, version)
         return new
 
     def _small(self, state: _State) -> SmallState:
@@ -579,29 +584,31 @@ class Transaction:
     def _advance(
         self, state: _State, actions: CommitActions, txn_id: str | None, own_time: int | None
     ) -> Checksum | None:
-        """The checksum after ``actions``, None where it does not follow from the one before."""
+        """The checksum after ``actions``, None where it does not follow from the one before.
+
+        No commit fails for the sake of a checksum, which anybody may leave out.
+        """
         previous = state.checksum
         if previous is None and state.version >= 0:
             return None
-        small = small_state(actions).over(self._small(state))
-        if previous is None:
-            previous = checksums.of_state(checksums.count([]), small, all_files=[])
-        return checksums.advance(
-            previous, small, actions.adds, actions.removes, txn_id=txn_id, in_commit_timestamp=own_time
-        )
+        try:
+            small = small_state(actions).over(self._small(state))
+            if previous is None:
+                previous = checksums.of_state(checksums.count([]), small, all_files=[])
+            return checksums.advance(
+                previous, small, actions.adds, actions.removes, txn_id=txn_id, in_commit_timestamp=own_time
+            )
+        except Exception:
+            at = state.version + 1
+            _log.warning("%s: the checksum of version %d is left out", self.log.url, at, exc_info=True)
+            return None
 
     def _committed(self, prepared: Prepared, attempts: int) -> Committed:
         """The commit stands: make its snapshot from what is at hand, then run the hooks."""
-        actions = prepared.as_actions()
-        checksum = None
-        try:
-            checksum = self._advance(self._after_state, actions, self.txn_id, prepared.in_commit_timestamp)
-        except Exception:
-            _log.warning(
-                "%s: the checksum of version %d is left out", self.log.url, prepared.version, exc_info=True
-            )
-        snapshot = self._next_snapshot(prepared, actions, checksum)
         _log.debug("%s: version %d is committed (%s)", self.log.url, prepared.version, self.txn_id)
+        actions = prepared.as_actions()
+        checksum = self._advance(self._after_state, actions, self.txn_id, prepared.in_commit_timestamp)
+        snapshot = self._next_snapshot(prepared, actions, checksum)
         after.run(self._hooks, after.AfterCommit(snapshot, prepared, checksum))
         return Committed(prepared.version, snapshot, attempts, self.txn_id)
 
@@ -676,14 +683,12 @@ def _keeps_rows(metadata: Metadata) -> bool:
     return metadata.property(properties.ENABLE_ROW_TRACKING)
 
 
-def _mapped(metadata: Metadata, *, new: bool) -> Metadata:
+def _mapped(metadata: Metadata, before: Metadata | None) -> Metadata:
     """Metadata with an id and a physical name on every column, where the table maps its columns."""
     if mapping_mode(metadata) == "none":
         return metadata
     highest = properties.get(metadata.configuration, properties.COLUMN_MAPPING_MAX_ID)
-    if new:
-        schema, highest = assign_mapping(metadata.schema, highest)
-    elif highest == 0:
+    if before is not None and mapping_mode(before) == "none":
         # Mapping is being switched on: the files there are have the names the user sees.
         schema, highest = assign_mapping(metadata.schema, highest, new_name=lambda f: f.name)
     else:

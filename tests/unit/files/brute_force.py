@@ -422,14 +422,18 @@ def _float_text(value: float, kind: str) -> Any:
 def _string_ends(values: list[str], habits: Habits) -> tuple[str, str | None]:
     low = stats.truncate_min(min(values, key=str.encode))
     highest = max(values, key=str.encode)
+    units = highest.encode("utf-16-le")
     if habits.cut == "delta":
         return low, stats.truncate_max(highest)
-    plain = stats.truncate_min(highest)
-    if habits.cut == "old" and len(highest.encode("utf-16-le")) > 64:
-        # Java cut in the middle of a pair and wrote a question mark for the half.
-        units = highest.encode("utf-16-le")[:64].decode("utf-16-le", "replace").replace("\ufffd", "?")
-        return low, units + "\ufffd"
-    return low, plain
+    if habits.cut == "plain" or len(units) <= 64:
+        return low, units[:64].decode("utf-16-le", "ignore")
+    # Java once cut in the middle of a pair, kept characters from U+FFFD on, and wrote a question
+    # mark for the half of the pair.
+    end = 64
+    while units[end : end + 2] and int.from_bytes(units[end : end + 2], "little") >= 0xFFFD:
+        end += 2
+    kept = units[:end].decode("utf-16-le", "surrogatepass").encode("utf-8", "replace").decode()
+    return low, kept + "\ufffd"
 
 
 def _timestamp_text(micros: int, kind: str, habits: Habits) -> str:

@@ -93,6 +93,17 @@ def test_files_keep_their_names_when_a_winner_has_mapped_the_columns() -> None:
     assert snapshot.files(f"id = 55 AND day = DATE '{FIRST}'").column("path").to_pylist() == ["x"]
 
 
+def test_mapping_that_was_on_before_is_switched_on_again_by_the_names_columns_have() -> None:
+    """The highest id is never given back, but files that were written meanwhile have the users' names."""
+    table = RawTable().create(configuration={"delta.columnMapping.maxColumnId": "7"})
+    transaction = begin(table)
+    transaction.update_metadata(with_property(transaction, columnMapping__mode="name"))
+    transaction.commit()
+    facts = [f.metadata for f in load(table.log).schema.fields]
+    assert [f["delta.columnMapping.physicalName"] for f in facts] == ["id", "name"]
+    assert [f["delta.columnMapping.id"] for f in facts] == [8, 9]
+
+
 def test_a_winner_s_upgrade_is_taken_over_and_checked() -> None:
     table = everything()
     old = replace(table.log, registry=DELTA.without(["vacuumProtocolCheck"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from itertools import pairwise
 from typing import Any
@@ -408,6 +409,42 @@ def test_a_winner_s_time_counts_even_if_it_is_in_the_future() -> None:
     clock.tick(-DAY)
     loser.commit([file("x")])
     assert own_times(table) == [START, START + DAY, START + DAY + 1]
+
+
+# ---------------------------------------------------------------------------- the trace
+
+
+def test_debug_traces_each_step_of_a_commit(caplog: pytest.LogCaptureFixture) -> None:
+    table = everything()
+    loser = begin(table)
+    begin(table, hooks=()).commit([file("w", day=FIRST)], "MERGE")
+    caplog.clear()
+    with caplog.at_level(logging.DEBUG, logger="tidegate.transaction"):
+        loser.commit([file("x", day=FIRST), Txn(app_id="a", version=1)])
+    said = [r.getMessage().removeprefix("memory://: ") for r in caplog.records]
+    assert said == [
+        "1 adds, 1 txns; checked against version 0",
+        "attempt 1 at version 1",
+        "version 1 (MERGE) came first",
+        "no conflict; rebased onto version 1",
+        "attempt 2 at version 2",
+        f"version 2 is committed ({loser.txn_id})",
+        "checksum_hook ran after version 2",
+        "compaction_hook ran after version 2",
+        "checkpoint_hook ran after version 2",
+    ]
+
+
+def test_the_trace_names_the_conflict(caplog: pytest.LogCaptureFixture) -> None:
+    table = everything()
+    with caplog.at_level(logging.DEBUG, logger="tidegate.transaction"):
+        loser = begin(table)
+        assert caplog.records[-1].getMessage().endswith("begins at version 0")
+        loser.read_table()
+        begin(table).commit([file("w", day=FIRST)])
+        with pytest.raises(errors.ConcurrentAppendException):
+            loser.commit([file("x", day=FIRST)])
+    assert caplog.records[-1].getMessage().endswith("in conflict with it: ConcurrentAppendException")
 
 
 # ---------------------------------------------------------------------------- row tracking and attempts

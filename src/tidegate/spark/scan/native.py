@@ -39,6 +39,10 @@ from tidegate.spark.session import pinned
 
 _log = logging.getLogger(__name__)
 _COLUMNS = ["path", "partitionValues", "size", "modificationTime", "stats", "deletionVector"]
+_UTC = frozenset({"UTC", "ETC/UTC", "GMT", "Z", "+00:00"})
+
+# A file list may bring bitmaps of rows to leave out of its own: the packed form, null for none.
+HIDDEN = "hiddenRows"
 
 
 @dataclass
@@ -63,8 +67,11 @@ class FilePlanner:
 
     def __post_init__(self) -> None:
         self.metrics = ScanMetrics(self.snapshot.url, self.snapshot.version)
-        found = self.candidates().column("deletionVector")
-        self.has_vectors = found.null_count < len(found)
+        self.has_vectors = any(
+            found.null_count < len(found)
+            for name in ("deletionVector", HIDDEN)
+            for found in ([self.candidates().column(name)] if name in self.candidates().column_names else [])
+        )
 
     def candidates(self) -> pa.Table:
         """The files before any filter."""
@@ -84,29 +91,33 @@ class FilePlanner:
 
     def __call__(self, texts: Sequence[str]) -> Any:
         """Plan for the filters in ``texts``; the answer is what the index on the other side reads."""
+        zone, *filters = [str(t) for t in texts]
+        if zone.upper() not in _UTC:
+            # Spark spells timestamps in the session's zone; what such a filter says is left to Spark.
+            filters = [t for t in filters if "TIMESTAMP '" not in t]
         try:
-            return self._plan(texts)
+            return self._plan(filters)
         except TidegateError as e:
             raise failures.through_spark(e) from e
 
     def _plan(self, texts: Sequence[str]) -> Any:
         start = time.perf_counter()
         files = self.candidates()
-        kept = self._prune(files, [str(t) for t in texts])
+        kept = self._prune(files, texts)
         refuse_outside(kept.column("path"))
         answer = self._answer(kept)
         self.metrics.plans.append(
             {
                 "considered": files.num_rows,
                 "read": kept.num_rows,
-                "filters": [str(t) for t in texts],
+                "filters": list(texts),
                 "seconds": time.perf_counter() - start,
             }
         )
         _log.debug("%s: %d of %d files for %s", self.snapshot, kept.num_rows, files.num_rows, list(texts))
         return answer
 
-    def _prune(self, files: pa.Table, texts: list[str]) -> pa.Table:
+    def _prune(self, files: pa.Table, texts: Sequence[str]) -> pa.Table:
         names = self.layout.partitions.names
         for text in texts:
             predicate = self._parse(text)
@@ -143,6 +154,8 @@ class FilePlanner:
             return pa.array([0] * files.num_rows, pa.int32()), None
         values = _combined(files.column("partitionValues"))
         has_vector = _combined(files.column("deletionVector")).is_valid()
+        if HIDDEN in files.column_names:
+            has_vector = pc.or_(has_vector, _combined(files.column(HIDDEN)).is_valid())
         raw = [pc.fill_null(partitions.raw(values, f.name), "\x00null") for f in fields]
         # A file with a vector has constants of its own.
         own = pc.if_else(has_vector, pa.array(range(files.num_rows), pa.int64()), -1).cast(pa.string())
@@ -160,12 +173,17 @@ class FilePlanner:
         where = pc.indices_nonzero(has_vector).to_pylist()
         if not where:
             return {}
+        given = files.column(HIDDEN).to_pylist() if HIDDEN in files.column_names else None
+        out = {at: given[at] for at in where if given[at] is not None} if given is not None else {}
         found: dict[int, DeletionVector] = {}
-        needed = files.take(where).append_column("dataChange", pa.array([False] * len(where)))
-        for at, add in zip(where, from_batch(needed, Add), strict=True):
+        rest = [at for at in where if at not in out]
+        needed = files.take(pa.array(rest, pa.int64())).append_column(
+            "dataChange", pa.array([False] * len(rest), pa.bool_())
+        )
+        for at, add in zip(rest, from_batch(needed, Add), strict=True):
             assert add.deletion_vector is not None
             found[at] = add.deletion_vector
-        return vectors.read_all(self.snapshot.log, found)
+        return {**out, **vectors.read_all(self.snapshot.log, found)}
 
     def _rows(self, table: pa.Table) -> Any:
         """Constants as Spark's internal rows; Spark itself reads the texts of partition values."""
@@ -228,7 +246,6 @@ def relation(planner: FilePlanner) -> DataFrame:
 def scan(spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None) -> DataFrame:
     """A snapshot (or some of its files) as a DataFrame of the table's columns."""
     layout = Layout.of(snapshot.metadata)
-    failures.watch(hadoop_root(snapshot.url), snapshot.url)
     if narrow_decimals(layout):
         listed = files if files is not None else snapshot.files(columns=_COLUMNS)
         parts = [_scan(spark, snapshot, way, some) for way, some in by_stored_type(snapshot, layout, listed)]
@@ -237,8 +254,13 @@ def scan(spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None)
 
 
 def _scan(spark: SparkSession, snapshot: Snapshot, layout: Layout, files: pa.Table | None) -> DataFrame:
-    planner = FilePlanner(spark, snapshot, layout, files)
+    return live_rows(FilePlanner(spark, snapshot, layout, files)).select(*layout.columns())
+
+
+def live_rows(planner: FilePlanner) -> DataFrame:
+    """The relation without the rows that deletion vectors hide."""
+    failures.watch(hadoop_root(planner.snapshot.url), planner.snapshot.url)
     frame = relation(planner)
     if planner.has_vectors:
         frame = frame.where(vectors.is_live(F.col(vectors.COLUMN), F.col("_metadata.row_index")))
-    return frame.select(*layout.columns())
+    return frame

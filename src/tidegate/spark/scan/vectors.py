@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from pyroaring import BitMap64
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -49,8 +50,18 @@ def is_live(bitmap: Column, row_index: Column) -> Column:
     return bitmap.isNull() | (bit == 0)
 
 
-def read_all(log: TableLog, vectors: Mapping[int, DeletionVector]) -> dict[int, bytes]:
-    """The packed bitmap of each vector, by the caller's keys, read in parallel."""
+def read_bitmap(log: TableLog, vector: DeletionVector) -> BitMap64:
+    """The rows of one vector, checked."""
+    try:
+        return deletion_vectors.read(vector, _ranges(log))
+    except StorageError:
+        raise
+    except TidegateError as e:
+        raise e.at(table=log.url) from None
+
+
+def _ranges(log: TableLog) -> deletion_vectors.GetRange:
+    """Reads of byte ranges, below the table or at an absolute address."""
 
     def get_range(name: str, offset: int, length: int) -> bytes:
         if ":" in name.split("/", 1)[0] or name.startswith("/"):
@@ -58,14 +69,15 @@ def read_all(log: TableLog, vectors: Mapping[int, DeletionVector]) -> dict[int, 
             return open_store(root).get_range(leaf, offset, length)
         return log.store.get_range(name, offset, length)
 
+    return get_range
+
+
+def read_all(log: TableLog, vectors: Mapping[int, DeletionVector]) -> dict[int, bytes]:
+    """The packed bitmap of each vector, by the caller's keys, read in parallel."""
+
     def read(item: tuple[int, DeletionVector]) -> tuple[int, bytes]:
         key, vector = item
-        try:
-            return key, packed(deletion_vectors.read(vector, get_range))
-        except StorageError:
-            raise
-        except TidegateError as e:
-            raise e.at(table=log.url) from None
+        return key, packed(read_bitmap(log, vector))
 
     with ThreadPoolExecutor(_THREADS) as pool:
         return dict(pool.map(read, vectors.items()))
