@@ -30,6 +30,7 @@ from tidegate.errors import (
     SidecarMissingError,
     TidegateError,
     VersionNotFoundError,
+    VersionsNotContiguousError,
 )
 from tidegate.files.paths import refuse_outside
 from tidegate.files.predicate import Predicate
@@ -640,17 +641,23 @@ def _segment(log: TableLog, version: int | None, start: int) -> Segment:
     """The segment of a version, from the shortest listing that tells.
 
     Whether a version is missing because of damage or of a cleanup shows only in the whole log, which
-    is listed, again if need be, before an error is raised.
+    is listed, again if need be, before an error is raised. A directory that is written to while it is
+    listed may show a commit and not the one before it, so a gap must be seen twice.
     """
     spans = [(start, version), (0, version)] if start else [(0, version)]
     if version is not None:
         spans.append((0, None))
-    for first, until in spans:
+    spans.append(spans[-1])
+    for at, (first, until) in enumerate(spans):
         listing = segments.list_log(log.store, log.log_dir, first, until)
         try:
             found = segments.build(listing, log.url, version)
+        except VersionsNotContiguousError:
+            if at == len(spans) - 1:
+                raise
+            continue
         except LogError:
-            if (first, until) == spans[-1]:
+            if at >= len(spans) - 2:
                 raise
             continue
         if found is not None:

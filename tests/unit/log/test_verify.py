@@ -560,6 +560,16 @@ def test_a_multipart_checkpoint_with_a_part_missing_is_a_warning() -> None:
     assert (found.severity, found.code, found.version) == ("warning", "CHECKPOINT_INCOMPLETE", 6)
 
 
+def test_a_log_of_which_only_parts_of_a_checkpoint_are_left_is_an_error() -> None:
+    table = full_table()
+    parts = table.checkpoint(6, "multipart")
+    table.delete_commits(below=8)
+    table.delete(parts[0])
+    report = proven(table)
+    assert report.version == 6
+    assert [f.code for f in report.errors] == ["CHECKPOINT_INCOMPLETE"]
+
+
 def test_tombstones_nobody_heard_of_are_a_warning() -> None:
     table = full_table()
     actions = [a for group in state_actions(table.state(6)) for a in group]

@@ -75,7 +75,9 @@ def _target(log: TableLog, listing: Listing, version: int | None) -> int:
             table=log.url,
             hint="Check the path; a Delta table has a _delta_log directory with JSON commits in it.",
         )
-    last = max(segments.latest(listing), max(listing.incomplete, default=-1))
+    last = segments.latest(listing)
+    if last < 0:
+        last = max(listing.incomplete)  # only parts of a checkpoint are left
     if version is None:
         return last
     first = segments.earliest(listing)
