@@ -217,7 +217,7 @@ def _with_checksum() -> list[str]:
 
 @pytest.mark.parametrize("case", _with_checksum())
 def test_a_checksum_of_the_corpus_agrees_with_replay(table: Path, case: str) -> None:
-    """Where a foreign writer left a .crc, counting by replay gives its numbers: both cannot be wrong alike."""
+    """Where a foreign writer left a .crc, counting by replay gives its numbers."""
     snapshot = tidegate.open(table)
     crc = snapshot.checksum
     assert crc is not None

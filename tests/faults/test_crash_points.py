@@ -37,7 +37,10 @@ from tidegate.storage import StoreDied
 from tidegate.transaction.transaction import Transaction
 
 When = Literal["before", "after"]
-KEEP = {"delta.logRetentionDuration": "interval 2 days", "delta.deletedFileRetentionDuration": "interval 1 days"}
+KEEP = {
+    "delta.logRetentionDuration": "interval 2 days",
+    "delta.deletedFileRetentionDuration": "interval 1 days",
+}
 VECTORS = {"delta.enableDeletionVectors": "true"}
 ROW_IDS = {"delta.enableRowTracking": "true", "delta.enableInCommitTimestamps": "true"}
 
@@ -107,7 +110,9 @@ SCENARIOS = {
         commit(remove("f2"), add("f2", 100, dv=vector(), stats=stats())), VECTORS, many(3)
     ),
     "metadata, a transaction and a domain": Scenario(
-        commit(metadata(configuration={"delta.feature.domainMetadata": "supported"}), txn("app", 1)), {}, many(2)
+        commit(metadata(configuration={"delta.feature.domainMetadata": "supported"}), txn("app", 1)),
+        {},
+        many(2),
     ),
     "row ids and in-commit timestamps": Scenario(commit(file("new")), ROW_IDS, many(3)),
     "a commit that checkpoints": Scenario(
@@ -123,7 +128,10 @@ SCENARIOS = {
         commit_next_day(file("new")), {"delta.checkpointInterval": "3", **KEEP}, commits=many(8), days=True
     ),
     "a commit that checkpoints in V2 and cleans up": Scenario(
-        commit_next_day(file("new")), {"delta.checkpointInterval": "3", **KEEP, **V2}, commits=many(8), days=True
+        commit_next_day(file("new")),
+        {"delta.checkpointInterval": "3", **KEEP, **V2},
+        commits=many(8),
+        days=True,
     ),
     "a classic checkpoint": Scenario(checkpoint("classic"), commits=many(4)),
     "a V2 checkpoint": Scenario(checkpoint("v2"), V2, commits=many(4)),
@@ -147,7 +155,13 @@ SCENARIOS = {
 DEEPER = {
     "a long log that checkpoints and cleans up": Scenario(
         commit(file("new"), txn("app", 3)),
-        {"delta.checkpointInterval": "5", "tidegate.logCompactionInterval": "3", **KEEP, **VECTORS, **ROW_IDS},
+        {
+            "delta.checkpointInterval": "5",
+            "tidegate.logCompactionInterval": "3",
+            **KEEP,
+            **VECTORS,
+            **ROW_IDS,
+        },
         commits=many(24),
         days=True,
     ),
@@ -163,7 +177,9 @@ DEEPER = {
         commits=many(24),
         days=True,
     ),
-    "a wide commit": Scenario(commit(*(file(f"n{n}") for n in range(200))), {"delta.checkpointInterval": "3"}, many(2)),
+    "a wide commit": Scenario(
+        commit(*(file(f"n{n}") for n in range(200))), {"delta.checkpointInterval": "3"}, many(2)
+    ),
 }
 
 

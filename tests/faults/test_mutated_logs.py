@@ -130,6 +130,13 @@ def copy(name: str) -> RawTable:
 # ---------------------------------------------------------------------------- looking at a table
 
 
+def told(error: TidegateError) -> TidegateError:
+    """An error is a sentence with a code, whatever caused it."""
+    assert str(error).startswith(f"[{error.code}] ")
+    assert len(error.message) > 10
+    return error
+
+
 def observe(table: RawTable, version: int | None = None) -> tuple[int, State] | TidegateError:
     """A version and what it holds, everything asked for; or the typed error."""
     try:
@@ -140,12 +147,13 @@ def observe(table: RawTable, version: int | None = None) -> tuple[int, State] | 
         _ = snapshot.num_files, snapshot.timestamp, snapshot.commit_info
         assert snapshot.files("id > 5", ["path"]).num_rows <= len(state.files)
     except TidegateError as e:
-        assert str(e)
-        return e
+        return told(e)
     return snapshot.version, state
 
 
-def look_everywhere(table: RawTable, latest: int, data: st.DataObject) -> list[tuple[int, State] | TidegateError]:
+def look_everywhere(
+    table: RawTable, latest: int, data: st.DataObject
+) -> list[tuple[int, State] | TidegateError]:
     """The latest version, an older one, and every other door: nothing but typed errors may come out."""
     out = [observe(table), observe(table, data.draw(st.integers(0, latest + 1), label="version"))]
     for ask in (
@@ -156,7 +164,7 @@ def look_everywhere(table: RawTable, latest: int, data: st.DataObject) -> list[t
         try:
             ask()
         except TidegateError as e:
-            assert str(e)
+            told(e)
     return out
 
 
@@ -165,7 +173,7 @@ def prove(table: RawTable) -> Report | None:
     try:
         return verify(table.log, data=False)
     except TidegateError as e:
-        assert str(e)
+        told(e)
         return None
 
 
@@ -356,7 +364,9 @@ def numbers(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def number_changed(table: RawTable, data: st.DataObject) -> str:
-    name = data.draw(st.sampled_from([n for n in table.names() if n.endswith((".json", ".crc"))]), label="file")
+    name = data.draw(
+        st.sampled_from([n for n in table.names() if n.endswith((".json", ".crc"))]), label="file"
+    )
     lines = [json.loads(line) for line in table.bytes(name).splitlines()]
     places = [(i, p) for i, line in enumerate(lines) for p in numbers(line)]
     if not places:
@@ -408,7 +418,9 @@ def files_swapped(table: RawTable, data: st.DataObject) -> str:
 
 def text_changed(table: RawTable, data: st.DataObject) -> str:
     """One character inside of a JSON file is another."""
-    name = data.draw(st.sampled_from([n for n in table.names() if n.endswith((".json", ".crc"))]), label="file")
+    name = data.draw(
+        st.sampled_from([n for n in table.names() if n.endswith((".json", ".crc"))]), label="file"
+    )
     at = data.draw(st.integers(0, len(table.bytes(name)) - 1), label="at")
     other = data.draw(st.sampled_from([bytes([c]) for c in b'0917aZ"{}[]:,.-/ \\\x00\xff']), label="byte")
     table.edit(name, lambda b: b[:at] + other + b[at + 1 :])
@@ -532,5 +544,5 @@ def test_the_tables_hold_what_they_are_for() -> None:
         assert any(n.endswith(".crc") for n in table.names())
         assert seen(table.load(), tombstones=False) == truth(name)[-1]
         assert len(truth(name)[-1].files) >= 2
-        assert LOG == table.log.log_dir
+        assert table.log.log_dir == LOG
     assert EVERYTHING["protocol"]["minReaderVersion"] == 3

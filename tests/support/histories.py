@@ -35,7 +35,9 @@ from support.tables import (
 PATHS = ("a.parquet", "b.parquet", "c.parquet", "d%20e.parquet", "deep/er/f.parquet")
 APPS = ("app-1", "app-2")
 DOMAINS = ("user.one", "user.two", "delta.clustering")
-EVERYTHING = features("deletionVectors", "v2Checkpoint", writers=["domainMetadata", "appendOnly", "invariants"])
+EVERYTHING = features(
+    "deletionVectors", "v2Checkpoint", writers=["domainMetadata", "appendOnly", "invariants"]
+)
 
 SCHEMAS = (SCHEMA, schema_string(column("id"), column("name", "string"), column("more", "double")))
 

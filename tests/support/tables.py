@@ -323,7 +323,9 @@ def seen(snapshot: Snapshot, *, tombstones: bool = True) -> State:
     assert len(by_key) == len(files), "a logical file came twice"
     gone: dict[Key, Wire] = {}
     if tombstones:
-        removed = [_plain(r, "dataChange", "stats", "tags") for r in snapshot.tombstones(expired=True).to_pylist()]
+        removed = [
+            _plain(r, "dataChange", "stats", "tags") for r in snapshot.tombstones(expired=True).to_pylist()
+        ]
         gone = {key(f): f for f in removed}
         assert len(gone) == len(removed), "a tombstone came twice"
         assert not gone.keys() & by_key.keys(), "a file is both live and removed"
@@ -536,7 +538,7 @@ class RawTable:
     # ------------------------------------------------------------------ checkpoints and the rest
 
     def checkpoint(self, version: int | None = None, form: str = "classic", *, parts: int = 2) -> list[str]:
-        """Write a checkpoint of ``version`` in one of ``FORMS``; returns the names written, sidecars first."""
+        """Write a checkpoint of ``version`` in one of ``FORMS``; the names written, sidecars first."""
         version = self.version if version is None else version
         small, files = state_actions(self.state(version))
         stem = f"{version:020d}.checkpoint"
@@ -577,9 +579,7 @@ class RawTable:
         span = self.commits[start : end + 1]
         state = replay(span)
         small, files = state_actions(state)
-        last = {
-            a["domainMetadata"]["domain"]: a for commit in span for a in commit if "domainMetadata" in a
-        }
+        last = {a["domainMetadata"]["domain"]: a for commit in span for a in commit if "domainMetadata" in a}
         gone = [a for name, a in last.items() if name not in state.domains]
         return self.put(f"{start:020d}.{end:020d}.compacted.json", lines([*small, *gone, *files]))
 

@@ -21,7 +21,6 @@ from tidegate.files.deletion_vectors import DeletionVector
 from tidegate.metadata import Metadata
 from tidegate.protocol.protocol import Protocol
 
-
 # What a signed 64-bit column holds; JSON itself has no bound.
 Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 

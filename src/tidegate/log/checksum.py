@@ -110,10 +110,7 @@ class Counts(msgspec.Struct, frozen=True):
         return Counts(
             self.files + sign * other.files,
             self.size + sign * other.size,
-            tuple(
-                (a + sign * c, b + sign * d)
-                for (a, b), (c, d) in zip(self.bins, other.bins, strict=True)
-            ),
+            tuple((a + sign * c, b + sign * d) for (a, b), (c, d) in zip(self.bins, other.bins, strict=True)),
             self.deleted + sign * other.deleted,
             self.vectors + sign * other.vectors,
             tuple(a + sign * b for a, b in zip(self.deleted_bins, other.deleted_bins, strict=True)),

@@ -140,8 +140,10 @@ class FileScan:
         """What to do with a batch of the checkpoint: reconcile, prune, render, project."""
         render = "stats" in self.columns and self._renders_stats(reader)
         prune = self.predicate is not None
-        schema = ADD_SCHEMA if prune else pa.schema(
-            [ADD_SCHEMA.field(c) for c in dict.fromkeys([*self.columns, *_KEY])]
+        schema = (
+            ADD_SCHEMA
+            if prune
+            else pa.schema([ADD_SCHEMA.field(c) for c in dict.fromkeys([*self.columns, *_KEY])])
         )
 
         def process(batch: pa.RecordBatch) -> list[pa.RecordBatch]:

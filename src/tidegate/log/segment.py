@@ -168,9 +168,7 @@ def build(
             hint="Check the path; a Delta table has a _delta_log directory with JSON commits in it.",
         )
     usable = [
-        c
-        for c in listing.checkpoints
-        if c.key not in unusable and (version is None or c.version <= version)
+        c for c in listing.checkpoints if c.key not in unusable and (version is None or c.version <= version)
     ]
     checkpoint = usable[-1] if usable else None
     if checkpoint is None and listing.start > 0:
@@ -196,9 +194,7 @@ def build(
     if version is not None and last < version:
         raise out_of_range(listing, table, version)
     commits = tuple(listing.commits[v] for v in wanted)
-    compactions = tuple(
-        c for c in listing.compactions if c.name.version > base and c.name.end <= last
-    )
+    compactions = tuple(c for c in listing.compactions if c.name.version > base and c.name.end <= last)
     return Segment(last, checkpoint, commits, compactions, listing.checksums.get(last))
 
 

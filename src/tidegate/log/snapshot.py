@@ -329,9 +329,7 @@ class Snapshot:
             out += reader.batches("add", scan.checkpoint_columns(reader), scan.processor(reader, tail.keys))
         return pa.Table.from_batches(out, scan.output_schema)
 
-    def add_batches(
-        self, parsed: bool, work: Callable[[pa.RecordBatch], T]
-    ) -> Iterator[T]:
+    def add_batches(self, parsed: bool, work: Callable[[pa.RecordBatch], T]) -> Iterator[T]:
         """Every live add through ``work``, in batches, which threads may run ahead on.
 
         With ``parsed`` a batch also has ``stats_parsed`` where the checkpoint carries it.

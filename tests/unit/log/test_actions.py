@@ -82,7 +82,9 @@ REMOVES = st.builds(
     base_row_id=maybe(LONG),
     default_row_commit_version=maybe(LONG),
 )
-CDCS = st.builds(Cdc, path=TEXT, partition_values=MAPS, size=LONG, data_change=st.booleans(), tags=maybe(MAPS))
+CDCS = st.builds(
+    Cdc, path=TEXT, partition_values=MAPS, size=LONG, data_change=st.booleans(), tags=maybe(MAPS)
+)
 TXNS = st.builds(Txn, app_id=TEXT, version=LONG, last_updated=maybe(LONG))
 DOMAINS = st.builds(DomainMetadata, domain=TEXT, configuration=TEXT, removed=st.booleans())
 NAMES = st.frozensets(TEXT, max_size=3)
@@ -240,8 +242,12 @@ DAMAGED = {
     "add without a size": b'{"add":{"path":"a","modificationTime":1,"dataChange":true}}',
     "a size that is text": b'{"add":{"path":"a","size":"1","modificationTime":1,"dataChange":true}}',
     "a size that is a fraction": b'{"add":{"path":"a","size":1.5,"modificationTime":1,"dataChange":true}}',
-    "a size beyond 64 bits": b'{"add":{"path":"a","size":99999999999999999999,"modificationTime":1,"dataChange":true}}',
-    "a time beyond 64 bits": b'{"remove":{"path":"a","deletionTimestamp":9223372036854775808,"dataChange":true}}',
+    "a size beyond 64 bits": (
+        b'{"add":{"path":"a","size":99999999999999999999,"modificationTime":1,"dataChange":true}}'
+    ),
+    "a time beyond 64 bits": (
+        b'{"remove":{"path":"a","deletionTimestamp":9223372036854775808,"dataChange":true}}'
+    ),
     "a vector size beyond 32 bits": (
         b'{"add":{"path":"a","size":1,"modificationTime":1,"dataChange":true,"deletionVector":'
         b'{"storageType":"u","pathOrInlineDv":"x","offset":1,"sizeInBytes":2147483648,"cardinality":1}}}'
@@ -295,9 +301,10 @@ def test_a_commit_of_commit_info_alone_is_a_version() -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_commit_or_a_corrupt_one(data: bytes) -> None:
     try:
-        decode_commit(data, "x")
-    except CommitCorruptError as e:
-        assert e.file == "x"
+        found = decode_commit(data, "x")
+    except CommitCorruptError:
+        return
+    assert isinstance(found.commit_info, dict)
 
 
 JSON = st.recursive(
@@ -343,12 +350,11 @@ def test_any_value_in_any_field_is_taken_or_named(
     body = {**whole, data.draw(st.sampled_from(fields(kind))): data.draw(JSON)}
     try:
         found = decode_commit(json.dumps({name: body}).encode() + b"\n", "x")
-    except CommitCorruptError as e:
-        assert "Line 1" in e.message
-    else:
-        for batch in (*found.adds, *found.removes, *found.cdcs):
-            batch.validate(full=True)
-            assert pa.Table.from_batches([batch]).to_pylist()
+    except CommitCorruptError:
+        return
+    for batch in (*found.adds, *found.removes, *found.cdcs):
+        batch.validate(full=True)
+        assert pa.Table.from_batches([batch]).to_pylist()
 
 
 # ---------------------------------------------------------------------------- paths

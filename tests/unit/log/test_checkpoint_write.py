@@ -1,4 +1,4 @@
-"""Checkpoints we write: alone they carry the table, in every form, with what the table's properties ask for."""
+"""Checkpoints we write: alone they carry the table, in every form, as the table's properties ask for."""
 
 from __future__ import annotations
 
@@ -198,9 +198,12 @@ def test_in_a_checkpoint_nothing_is_a_change_of_data(way: str) -> None:
 
 
 def test_features_are_there_exactly_when_the_versions_want_them() -> None:
-    for head, expected in ((protocol(1, 2), (None, None)), (EVERYTHING, (["deletionVectors", "v2Checkpoint"], 5))):
+    for head, expected in (
+        (protocol(1, 2), (None, None)),
+        (EVERYTHING, (["deletionVectors", "v2Checkpoint"], 5)),
+    ):
         table = RawTable().create(protocol=head)
-        found = [r for r in rows_of(table, top_level(table, write(table))) if "protocol" in r][0]["protocol"]
+        found = next(r["protocol"] for r in rows_of(table, top_level(table, write(table))) if "protocol" in r)
         assert (sorted(found["readerFeatures"]) if found["readerFeatures"] else None) == expected[0]
         assert (len(found["writerFeatures"]) if found["writerFeatures"] else None) == expected[1]
 
@@ -235,7 +238,7 @@ def test_a_table_without_a_schema_gets_one_without_columns() -> None:
     del bare["metaData"]["schemaString"]
     table.commit(protocol(), bare)
     written = write(table)
-    found = [r for r in rows_of(table, top_level(table, written)) if "metaData" in r][0]["metaData"]
+    found = next(r["metaData"] for r in rows_of(table, top_level(table, written)) if "metaData" in r)
     assert json.loads(found["schemaString"]) == {"type": "struct", "fields": []}
 
 
@@ -252,8 +255,18 @@ TYPED = schema_string(
 )
 TYPED_STATS = {
     "numRecords": 3,
-    "minValues": {"id": 1, "amount": 1.25, "when": "2026-01-01T00:00:00.123Z", "nested": {"x": 0.5, "s": "a"}},
-    "maxValues": {"id": 9, "amount": 99.5, "when": "2026-01-02T00:00:00.456Z", "nested": {"x": 2.5, "s": "z"}},
+    "minValues": {
+        "id": 1,
+        "amount": 1.25,
+        "when": "2026-01-01T00:00:00.123Z",
+        "nested": {"x": 0.5, "s": "a"},
+    },
+    "maxValues": {
+        "id": 9,
+        "amount": 99.5,
+        "when": "2026-01-02T00:00:00.456Z",
+        "nested": {"x": 2.5, "s": "z"},
+    },
     "nullCount": {"id": 0, "amount": 1, "when": 0, "nested": {"x": 0, "s": 3}, "flag": 2},
 }
 
@@ -279,7 +292,9 @@ def typed_table(as_json: bool, as_struct: bool, **more: str) -> RawTable:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("as_struct", [True, False])
 @pytest.mark.parametrize("as_json", [True, False])
-def test_statistics_are_written_as_the_tables_properties_say(way: str, as_json: bool, as_struct: bool) -> None:
+def test_statistics_are_written_as_the_tables_properties_say(
+    way: str, as_json: bool, as_struct: bool
+) -> None:
     table = typed_table(as_json, as_struct)
     kind = add_type(table, write(table, way))
     names = [f.name for f in kind]
@@ -483,7 +498,9 @@ def test_delta_rs_reads_a_checkpoint_of_ours_with_the_commits_gone(
     deltalake = require_peer("delta-rs")
     table = typed_table(True, True)
     if with_vectors:
-        table.commit(remove("full"), add("full", values={"day": "2026-01-31", "n": "7"}, dv=vector(), stats=stats()))
+        table.commit(
+            remove("full"), add("full", values={"day": "2026-01-31", "n": "7"}, dv=vector(), stats=stats())
+        )
     table.commit(txn("app", 12), remove("bounds unknown", time=table.clock()))
     table.commit(add("with space%20.parquet", 12, values={"day": "2026-02-01", "n": "8"}))
     write(table, way)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -97,13 +98,17 @@ def test_carried_on_without_its_files_it_is_exact_for_careful_writers(history: l
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(0, 60))
-def test_growing_past_fifty_files_keeps_the_counts_and_drops_the_list(first: int, more: int, gone: int) -> None:
+def test_growing_past_fifty_files_keeps_the_counts_and_drops_the_list(
+    first: int, more: int, gone: int
+) -> None:
     table = RawTable().create(*(add(f"a{n}", n) for n in range(first)))
     small = small_state(decode_commit(lines(table.commits[0]), "x"))
     previous = carried(decode_commit(lines(table.commits[0]), "x"), None, small)
     assert previous is not None
     assert (previous.all_files is None) == (first > 50)
-    table.commit(*(add(f"b{n}", n) for n in range(more)), *(remove(f"a{n}", n) for n in range(min(gone, first))))
+    table.commit(
+        *(add(f"b{n}", n) for n in range(more)), *(remove(f"a{n}", n) for n in range(min(gone, first)))
+    )
     found = carried(decode_commit(lines(table.commits[1]), "x"), previous, small)
     assert found is not None
     state = table.state()
@@ -146,7 +151,9 @@ def test_adds_that_may_only_renew_entries_make_the_next_one_unknown() -> None:
 
 
 def test_rearranging_files_is_counted() -> None:
-    found = large(remove("a1", 100, change=False), remove("a2", 100, change=False), add("b", 200, change=False))
+    found = large(
+        remove("a1", 100, change=False), remove("a2", 100, change=False), add("b", 200, change=False)
+    )
     assert found is not None
     assert (found.num_files, found.table_size_bytes) == (BASE - 1, BASE * 100)
 
@@ -188,7 +195,10 @@ def test_listed_files_that_are_not_those_counted_are_not_believed() -> None:
 @given(st.lists(st.integers(0, 2**45), max_size=80), st.integers(1, 40))
 def test_histograms_count_every_file_in_its_bin(sizes: list[int], batch: int) -> None:
     made = [
-        to_batch([checksums.Add(path="p", size=s, modification_time=0, data_change=True) for s in chunk], ADD_SCHEMA)
+        to_batch(
+            [checksums.Add(path="p", size=s, modification_time=0, data_change=True) for s in chunk],
+            ADD_SCHEMA,
+        )
         for chunk in (sizes[i : i + batch] for i in range(0, len(sizes), batch))
     ]
     found = checksums.count(made)
@@ -210,7 +220,7 @@ def test_deleted_rows_are_counted_in_decades(cardinalities: list[int | None]) ->
     assert found.deleted == sum(counts)
     assert found.vectors == len([c for c in cardinalities if c is not None])
     edges = [0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 2**31 - 1, 2**63]
-    expected = [len([c for c in counts if a <= c < b]) for a, b in zip(edges, edges[1:], strict=False)]
+    expected = [len([c for c in counts if a <= c < b]) for a, b in pairwise(edges)]
     assert list(found.deleted_bins) == expected
 
 
@@ -247,7 +257,9 @@ def test_the_file_has_every_field_under_delta_sparks_name() -> None:
     assert body["setTransactions"] == [{"appId": "app", "version": 1, "lastUpdated": 5}]
     assert [d["domain"] for d in body["domainMetadata"]] == ["d"]
     assert body["metadata"] == table.state().metadata
-    assert {k: sorted(v) if isinstance(v, list) else v for k, v in body["protocol"].items()} == table.state().protocol
+    assert {
+        k: sorted(v) if isinstance(v, list) else v for k, v in body["protocol"].items()
+    } == table.state().protocol
     assert sorted(f["path"] for f in body["allFiles"]) == ["f2.parquet", "f3.parquet"]
 
 

@@ -23,10 +23,14 @@ SPEC = {
 LEAVES = st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.text(max_size=5))
 VALUES = st.recursive(
     LEAVES,
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=8,
 )
-OBJECTS = st.dictionaries(st.text(max_size=3).filter(lambda k: k != "checksum"), VALUES, min_size=1, max_size=4)
+OBJECTS = st.dictionaries(
+    st.text(max_size=3).filter(lambda k: k != "checksum"), VALUES, min_size=1, max_size=4
+)
 
 
 def test_the_specifications_own_example() -> None:
@@ -116,7 +120,9 @@ def test_a_hint_reads_back_with_the_right_checksum(hint: Hint) -> None:
 
 
 @given(HINTS, st.data())
-def test_a_hint_with_one_byte_changed_is_not_believed_or_says_the_same(hint: Hint, data: st.DataObject) -> None:
+def test_a_hint_with_one_byte_changed_is_not_believed_or_says_the_same(
+    hint: Hint, data: st.DataObject
+) -> None:
     text = hints.encode(hint)
     place = data.draw(st.integers(0, len(text) - 1))
     byte = data.draw(st.integers(0, 255))

@@ -68,9 +68,7 @@ def at(table: RawTable, moment: int) -> int:
 # ---------------------------------------------------------------------------- by modification time
 
 
-@pytest.mark.parametrize(
-    ("moment", "version"), [(100, 0), (101, 0), (199, 0), (200, 1), (250, 1), (300, 2)]
-)
+@pytest.mark.parametrize(("moment", "version"), [(100, 0), (101, 0), (199, 0), (200, 1), (250, 1), (300, 2)])
 def test_the_version_is_the_latest_that_was_there_then(moment: int, version: int) -> None:
     assert at(with_mtimes(100, 200, 300), moment) == version
 
@@ -347,7 +345,9 @@ def test_open_takes_a_moment_in_every_form(on_disk: tuple[Path, RawTable]) -> No
     assert tidegate.open(path, timestamp="2026-01-01T00:00:20Z").version == 2
 
 
-@pytest.mark.parametrize("bad", ["yesterday", "", "2026-13-01", "2025-12-31T23:59:59Z", "2026-01-01T00:00:21Z"])
+@pytest.mark.parametrize(
+    "bad", ["yesterday", "", "2026-13-01", "2025-12-31T23:59:59Z", "2026-01-01T00:00:21Z"]
+)
 def test_open_refuses_what_is_no_moment_of_the_table(on_disk: tuple[Path, RawTable], bad: str) -> None:
     with pytest.raises(TimestampOutOfRangeError):
         tidegate.open(on_disk[0], timestamp=bad)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.tables import RawTable, add
 
+from support.tables import RawTable, add
 from tidegate.errors import VersionsNotContiguousError
 from tidegate.log.snapshot import load
 from tidegate.storage.store import FileInfo

@@ -204,7 +204,7 @@ def test_a_long_tail_is_shortened_by_a_checkpoint_that_others_wrote() -> None:
     assert seen(after.update()) == table.state()
 
 
-# ---------------------------------------------------------------------------- tables that change under a reader
+# ---------------------------------------------------------------------------- under a reader's feet
 
 
 def recreated(version: int) -> RawTable:
@@ -461,7 +461,9 @@ def test_a_table_without_protocol_or_metadata_is_refused_by_name(form: str | Non
 
 @pytest.mark.parametrize("crc", [True, False])
 @pytest.mark.parametrize("form", [None, "classic", "v2-json"])
-def test_a_table_this_client_may_not_read_is_refused_before_files_are_read(crc: bool, form: str | None) -> None:
+def test_a_table_this_client_may_not_read_is_refused_before_files_are_read(
+    crc: bool, form: str | None
+) -> None:
     table = RawTable().create(add("a"), protocol=features("someNewFeature"))
     if form is not None:
         table.checkpoint(0, form)
