@@ -284,25 +284,25 @@ def test_the_property_keeps_commits_from_cleaning_up() -> None:
 
 
 def _two_of_a_version() -> RawTable:
-    table = daily(9, {2: "classic", 5: "classic"})
+    table = daily(6, {2: "classic", 4: "classic"})
     table.checkpoint(2, "v2-json")
-    table.checkpoint(5, "multipart")
-    table.compact(1, 4)
+    table.checkpoint(4, "multipart")
+    table.compact(1, 3)
     return table
 
 
 LAYOUTS: dict[str, Callable[[], RawTable]] = {
-    "classic": lambda: daily(9, {2: "classic", 5: "classic"}),
-    "multipart": lambda: daily(9, {1: "multipart", 3: "multipart", 5: "multipart"}),
-    "v2": lambda: daily(9, {1: "v2-json", 3: "v2-parquet", 5: "v2-json"}),
-    "mixed": lambda: daily(9, {1: "v2-json", 2: "multipart", 3: "classic", 4: "v2-classic", 5: "v2-inline"}),
+    "classic": lambda: daily(6, {2: "classic", 4: "classic"}),
+    "multipart": lambda: daily(6, {1: "multipart", 2: "multipart", 4: "multipart"}),
+    "v2": lambda: daily(6, {1: "v2-json", 2: "v2-parquet", 4: "v2-json"}),
+    "mixed": lambda: daily(6, {0: "v2-json", 1: "multipart", 2: "classic", 3: "v2-classic", 4: "v2-inline"}),
     "twice": _two_of_a_version,
 }
 
 
 def expired(table: RawTable) -> int:
-    """The moment up to which version 5 is the newest that has expired."""
-    return table.store.head(f"{LOG}/{commit(5)}").modified
+    """The moment up to which version 4 is the newest that has expired."""
+    return table.store.head(f"{LOG}/{commit(4)}").modified
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -317,7 +317,7 @@ def test_after_each_step_old_versions_read_or_are_not_found_and_new_ones_read(la
         if op == "delete":
             steps += 1
             found = readable(probe, range(total))
-            assert all(found[v] == "ok" for v in range(5, total)), name
+            assert all(found[v] == "ok" for v in range(4, total)), name
             assert seen(probe.load(), tombstones=False) == table.state().without_tombstones()
 
     snapshot, moment = table.load(), expired(table)
@@ -325,9 +325,9 @@ def test_after_each_step_old_versions_read_or_are_not_found_and_new_ones_read(la
     plan = clean_up(snapshot, before=moment)
     table.memory.hook = None
     assert plan is not None
-    assert plan.start == 5
-    assert steps >= 5
-    assert readable(table, range(total)) == {v: "ok" if v >= 5 else "VERSION_NOT_FOUND" for v in range(total)}
+    assert plan.start == 4
+    assert steps >= 7
+    assert readable(table, range(total)) == {v: "ok" if v >= 4 else "VERSION_NOT_FOUND" for v in range(total)}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -338,6 +338,7 @@ def test_a_cleanup_that_dies_at_any_operation_is_finished_by_the_next(layout: st
     clean_up(done.load(), before=moment)
     expected = [n for n in done.names() if not n.startswith("_sidecars/")]
     base = LAYOUTS[layout]()
+    last: list[str] = []
     for number in range(1, 200):
         store = base.memory.survivor()
         table = RawTable(store, base.clock, base.commits)
@@ -350,8 +351,11 @@ def test_a_cleanup_that_dies_at_any_operation_is_finished_by_the_next(layout: st
         else:
             break
         again = table.survivor()
+        if again.names() == last:
+            continue  # nothing was deleted since the crash before this one
+        last = again.names()
         found = readable(again, range(again.version + 1))
-        assert all(found[v] == "ok" for v in range(5, again.version + 1)), (number, found)
+        assert all(found[v] == "ok" for v in range(4, again.version + 1)), (number, found)
         assert verify(again.log, data=False).errors == ()
         clean_up(again.load(), before=moment)
         kept = [n.split(".checkpoint.")[0] for n in again.names() if not n.startswith("_sidecars/")]

@@ -124,7 +124,11 @@ class ParquetPart:
 
     def open(self) -> pq.ParquetFile:
         return pq.ParquetFile(
-            self.store.open_input(self.path), metadata=self.metadata, page_checksum_verification=True
+            self.store.open_input(self.path),
+            metadata=self.metadata,
+            page_checksum_verification=True,
+            # INT96 as nanoseconds would wrap for dates that Spark allows.
+            coerce_int96_timestamp_unit="us",
         )
 
     def read(self, group: int, action: str, columns: list[str], threads: bool) -> Iterator[pa.RecordBatch]:
