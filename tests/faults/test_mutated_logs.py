@@ -242,6 +242,8 @@ def line_cut(table: RawTable, data: st.DataObject) -> str:
     """Some line of a JSON file lost its end, the others are whole."""
     name = pick(table, data, ".json")
     lines = table.bytes(name).splitlines()
+    if not lines:
+        return name  # another damage has emptied it
     at = data.draw(st.integers(0, len(lines) - 1), label="line")
     keep = data.draw(st.integers(1, max(len(lines[at]) - 1, 1)), label="kept")
     lines[at] = lines[at][:keep]

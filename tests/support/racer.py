@@ -66,9 +66,9 @@ class Wrapped:
         self.around("put", name)
         self.inner.put(name, data)
 
-    def put_if_absent(self, name: str, data: Buffer) -> None:
+    def put_if_absent(self, name: str, data: Buffer, *, durable: bool = True) -> None:
         self.around("put", name)
-        self.inner.put_if_absent(name, data)
+        self.inner.put_if_absent(name, data, durable=durable)
         self.after_put(name)
 
     def delete(self, names: Iterable[str]) -> None:

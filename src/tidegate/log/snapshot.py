@@ -81,6 +81,19 @@ class LoadedFiles:
     table: pa.Table
 
 
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The file actions of a small checkpoint that this process has written itself.
+
+    Whoever carries on from there need not read back what it has just put down. ``adds`` have the
+    columns of ``add`` and, where the checkpoint has it, ``stats_parsed``.
+    """
+
+    checkpoint: str
+    adds: tuple[pa.RecordBatch, ...]
+    removes: tuple[pa.RecordBatch, ...]
+
+
 class Snapshot:
     """The table at ``version``. Made by ``load``; see the module's docstring."""
 
@@ -104,6 +117,7 @@ class Snapshot:
         self._known_small = small
         self._known_checksum = checksum
         self._readers: dict[str, CheckpointReader] = {}
+        self._ground: Ground | None = None
 
     def __repr__(self) -> str:
         return f"Snapshot({self.log.url!r}, version={self.version})"
@@ -337,6 +351,12 @@ class Snapshot:
         tail = self._tail()
         for batch in tail.adds:
             yield work(batch)
+        ground = self._standing()
+        if ground is not None:
+            for batch in ground.adds:
+                for live in hide(batch, tail.keys):
+                    yield work(live)
+            return
         reader = self._reader()
         if reader is None:
             return
@@ -365,8 +385,11 @@ class Snapshot:
     def _read_tombstones(self) -> pa.Table:
         tail = self._tail()
         out = list(tail.removes)
+        ground = self._standing()
         reader = self._reader()
-        if reader is not None:
+        if ground is not None:
+            out += [live for batch in ground.removes for live in hide(batch, tail.keys)]
+        elif reader is not None:
 
             def process(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
                 return hide(conform(batch, REMOVE_SCHEMA), tail.keys)
@@ -428,9 +451,17 @@ class Snapshot:
         if found is not None and found.checkpoint is not None:
             self._stand_on(found)
 
-    def stand_on(self, checkpoint: Checkpoint) -> None:
+    def stand_on(self, checkpoint: Checkpoint, ground: Ground | None) -> None:
         """Take a checkpoint of this very version, just written, as the ground from here on."""
         self._stand_on(Segment(self.version, checkpoint, (), (), self._segment.checksum))
+        self._ground = ground
+
+    def _standing(self) -> Ground | None:
+        """What is in memory of the checkpoint this snapshot stands on."""
+        checkpoint = self._segment.checkpoint
+        if self._ground is None or checkpoint is None or self._ground.checkpoint != checkpoint.key:
+            return None
+        return self._ground
 
     def _stand_on(self, segment: Segment) -> None:
         self._segment = segment
@@ -483,6 +514,7 @@ class Snapshot:
         out._last = new[-1][0]
         out._unusable = self._unusable
         out._readers = self._readers
+        out._ground = self._ground
         if small is None and checksum is None and "_head" in self.__dict__:
             out._inherit_head(self._head, [a for _, a in new])
         out.check_readable()

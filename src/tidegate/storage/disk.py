@@ -23,14 +23,15 @@ _NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP})
 
 
 @contextmanager
-def temporary(directory_fd: int, data: Buffer) -> Iterator[str]:
+def temporary(directory_fd: int, data: Buffer, *, durable: bool = True) -> Iterator[str]:
     """A file with ``data`` on disk under a name of no meaning, gone afterwards."""
     temp = TEMP_PREFIX + uuid.uuid4().hex
     fd = os.open(temp, _NEW_FILE, 0o666, dir_fd=directory_fd)
     try:
         try:
             write_all(fd, data)
-            os.fsync(fd)
+            if durable:
+                os.fsync(fd)
         finally:
             os.close(fd)
         yield temp

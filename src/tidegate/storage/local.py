@@ -144,11 +144,11 @@ class LocalStore:
         """Write or replace ``name``."""
         self._write(name, data, replace=True)
 
-    def put_if_absent(self, name: str, data: Buffer) -> None:
+    def put_if_absent(self, name: str, data: Buffer, *, durable: bool = True) -> None:
         """Write ``name`` unless it is there."""
-        self._write(name, data, replace=False)
+        self._write(name, data, replace=False, durable=durable)
 
-    def _write(self, name: str, data: Buffer, *, replace: bool) -> None:
+    def _write(self, name: str, data: Buffer, *, replace: bool, durable: bool = True) -> None:
         path = self._path(name)
         directory, _, leaf = path.rpartition("/")
         logger.debug("%s %s", "put" if replace else "put if absent", path)
@@ -158,8 +158,9 @@ class LocalStore:
                 if replace:
                     self._replace(directory_fd, leaf, data)
                 else:
-                    self._publish(directory_fd, leaf, data)
-                self._settle(directory_fd, name)
+                    self._publish(directory_fd, leaf, data, durable)
+                if durable:
+                    self._settle(directory_fd, name)
             finally:
                 os.close(directory_fd)
         except FileExistsError:
@@ -174,22 +175,23 @@ class LocalStore:
             unlink(_companion(leaf), directory_fd)
             os.replace(temp, leaf, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
 
-    def _publish(self, directory_fd: int, leaf: str, data: Buffer) -> None:
-        if not (self._nameless and self._publish_nameless(directory_fd, leaf, data)):
-            with temporary(directory_fd, data) as temp:
+    def _publish(self, directory_fd: int, leaf: str, data: Buffer, durable: bool) -> None:
+        if not (self._nameless and self._publish_nameless(directory_fd, leaf, data, durable)):
+            with temporary(directory_fd, data, durable=durable) as temp:
                 self._give_name(directory_fd, temp, leaf)
         # The name was free, so a checksum beside it belongs to a file that is gone. From here on the
         # commit stands: what cannot be tidied must not look like a write that failed.
         with suppress(OSError):
             unlink(_companion(leaf), directory_fd)
 
-    def _publish_nameless(self, directory_fd: int, leaf: str, data: Buffer) -> bool:
+    def _publish_nameless(self, directory_fd: int, leaf: str, data: Buffer, durable: bool) -> bool:
         """Publish through a file without a name; False if this file system cannot."""
         try:
             fd = os.open(".", _NAMELESS | os.O_WRONLY | os.O_CLOEXEC, 0o666, dir_fd=directory_fd)
             try:
                 write_all(fd, data)
-                os.fsync(fd)
+                if durable:
+                    os.fsync(fd)
                 # The descriptor's entry in /proc is followed only if a src_dir_fd is given too.
                 os.link(
                     f"/proc/self/fd/{fd}",

@@ -258,7 +258,7 @@ class MemoryStore:
         key, content = self._key(name), bytes(data)
         self._operate("put", name, lambda: self._disk.write(key, content))
 
-    def put_if_absent(self, name: str, data: Buffer) -> None:
+    def put_if_absent(self, name: str, data: Buffer, *, durable: bool = True) -> None:
         """Write ``name`` unless it is there."""
         key, content = self._key(name), bytes(data)
 

@@ -128,7 +128,7 @@ class ObjectStore:
         path, body = check_name(name, self._url), memoryview(data).cast("B")
         self._attempt("write", name, lambda: self._client.put(path, body, mode="overwrite"))
 
-    def put_if_absent(self, name: str, data: Buffer) -> None:
+    def put_if_absent(self, name: str, data: Buffer, *, durable: bool = True) -> None:
         """Write ``name`` unless it is there.
 
         An attempt that ended without an answer may have succeeded. Only after such a one is a name

@@ -59,8 +59,12 @@ class Store(Protocol):
         """Write or replace ``name``, whole or not at all."""
         ...
 
-    def put_if_absent(self, name: str, data: Buffer) -> None:
-        """Write ``name`` unless it is there; ``NameTakenError`` if it is and is not our own."""
+    def put_if_absent(self, name: str, data: Buffer, *, durable: bool = True) -> None:
+        """Write ``name`` unless it is there; ``NameTakenError`` if it is and is not our own.
+
+        What is not ``durable`` may be lost or cut short by a power failure, never by a killed
+        process: for files that are as good as none when they cannot be believed.
+        """
         ...
 
     def delete(self, names: Iterable[str]) -> None:

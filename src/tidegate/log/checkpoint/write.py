@@ -27,6 +27,7 @@ from tidegate.log import names
 from tidegate.log.actions import (
     ADD_SCHEMA,
     DV_TYPE,
+    REMOVE_SCHEMA,
     STRING_MAP,
     Action,
     Add,
@@ -41,7 +42,7 @@ from tidegate.log.checkpoint.hint import Hint
 from tidegate.log.checkpoint.read import conform
 from tidegate.log.checksum import Checksum
 from tidegate.log.segment import Checkpoint, LogFile
-from tidegate.log.snapshot import Snapshot
+from tidegate.log.snapshot import Ground, Snapshot
 from tidegate.metadata import Metadata
 from tidegate.schema.arrow import to_arrow_type
 from tidegate.schema.mapping import logical_to_physical, mapping_mode, physical_name, to_physical
@@ -53,6 +54,8 @@ _log = logging.getLogger(__name__)
 GROUP_ROWS = 131_072
 SIDECAR_ACTIONS = 50_000
 _FEW_ROWS = 4_096
+# Up to this many files, what a checkpoint says stays in memory for the next one.
+_SMALL_TABLE = 16_384
 
 _TXN = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
 _METADATA = pa.struct(
@@ -256,6 +259,7 @@ class Written:
     hint: Hint
     checksum: Checksum
     checkpoint: Checkpoint
+    ground: Ground | None = None
 
 
 def write_checkpoint(snapshot: Snapshot, *, policy: str | None = None) -> Written:
@@ -268,7 +272,7 @@ def write_checkpoint(snapshot: Snapshot, *, policy: str | None = None) -> Writte
     write = _write_v2 if v2 else _write_classic
     written = snapshot._replay(lambda: write(snapshot))
     publish_hint(snapshot, written.hint)
-    snapshot.stand_on(written.checkpoint)
+    snapshot.stand_on(written.checkpoint, written.ground)
     _log.debug("%s: checkpoint of version %d written", snapshot.url, snapshot.version)
     return written
 
@@ -292,10 +296,17 @@ class _Stream:
         self.boundaries = known[1] if known is not None else checksums.BOUNDARIES
         self.counts = checksums.count([], self.boundaries)
         self.few: list[Add] | None = []
+        self._written: list[pa.RecordBatch] | None = [] if self.layout.json_stats else None
 
     def __iter__(self) -> Iterator[pa.StructArray]:
         for batch, shaped in self.snapshot.add_batches(self.layout.parsed_stats is not None, self._work):
             self.counts = self.counts.plus(batch)
+            if self._written is not None:
+                self._written.append(
+                    pa.RecordBatch.from_arrays(shaped.flatten(), [f.name for f in shaped.type])
+                )
+                if self.counts.files > _SMALL_TABLE:
+                    self._written = None
             if self.few is not None:
                 if self.counts.files <= checksums.MAX_FILES:
                     columns = shaped.flatten()
@@ -304,6 +315,20 @@ class _Stream:
                 else:
                     self.few = None
             yield shaped
+
+    def ground(self, checkpoint: Checkpoint, removes: list[pa.StructArray]) -> Ground | None:
+        """What was written, kept for the next checkpoint if it is little enough."""
+        if self._written is None or sum(map(len, removes)) > _SMALL_TABLE:
+            return None
+        wanted = [*ADD_SCHEMA.names, *(["stats_parsed"] if self.layout.parsed_stats is not None else [])]
+        adds: list[pa.RecordBatch] = []
+        if self._written:
+            adds = pa.Table.from_batches(self._written).select(wanted).combine_chunks().to_batches()
+        gone = [
+            conform(pa.RecordBatch.from_arrays(r.flatten(), [f.name for f in r.type]), REMOVE_SCHEMA)
+            for r in removes
+        ]
+        return Ground(checkpoint.key, tuple(adds), tuple(gone))
 
     def _work(self, batch: pa.RecordBatch) -> tuple[checksums.Counts, pa.StructArray]:
         return checksums.count([batch], self.boundaries), self.layout.shape(batch)
@@ -370,7 +395,8 @@ def _write_classic(snapshot: Snapshot) -> Written:
         }
     )
     file = _ParquetBytes(rows.schema)
-    for removes in _tombstones(snapshot):
+    tombstones = list(_tombstones(snapshot))
+    for removes in tombstones:
         file.write(rows.of("remove", removes))
     for adds in stream:
         file.write(rows.of("add", adds))
@@ -389,7 +415,8 @@ def _write_classic(snapshot: Snapshot) -> Written:
         size_in_bytes=data.size,
         num_of_add_files=stream.counts.files,
     )
-    return Written(hint, checksum, _placed(snapshot, name, data.size))
+    placed = _placed(snapshot, name, data.size)
+    return Written(hint, checksum, placed, stream.ground(placed, tombstones))
 
 
 def _placed(snapshot: Snapshot, name: str, size: int) -> Checkpoint:
@@ -491,6 +518,9 @@ def write_checksum(snapshot: Snapshot, checksum: Checksum) -> None:
     """Put ``N.crc`` in place; one that is there already stays."""
     log = snapshot.log
     try:
-        log.store.put_if_absent(log.path(names.checksum(snapshot.version)), checksums.encode(checksum))
+        # Not worth a wait for the disk: a checksum that is lost or torn is as good as none.
+        log.store.put_if_absent(
+            log.path(names.checksum(snapshot.version)), checksums.encode(checksum), durable=False
+        )
     except NameTakenError:
         _log.debug("%s: version %d has its checksum already", log.url, snapshot.version)

@@ -63,6 +63,10 @@ def metadata_differences(expected: Metadata | None, found: Metadata | None) -> I
         ours, theirs = getattr(expected, name) or None, getattr(found, name) or None
         if ours != theirs:
             yield f"the table's {name} is {theirs!r}, replay finds {ours!r}"
+    # Some writers leave the time of creation out; one that is there is the same everywhere.
+    made, known = found.created_time, expected.created_time
+    if made is not None and known is not None and made != known:
+        yield f"the table was created at {made}, replay finds {known}"
     if expected.format.provider != found.format.provider:
         yield f"the format is {found.format.provider!r}, replay finds {expected.format.provider!r}"
     if _json(expected.schema_string) != _json(found.schema_string):
