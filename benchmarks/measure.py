@@ -159,12 +159,19 @@ def checkpoint_tidegate(path: str) -> Result:
     return {"seconds": seconds, "files": written.hint.num_of_add_files, "bytes": written.hint.size_in_bytes}
 
 
+def _peak_mib() -> float:
+    """The peak resident memory of this process, not of the one that started it."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(t for t in status.read_text().splitlines() if t.startswith("VmHWM:"))
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 * 1024)
+
+
 def main() -> None:
     name, path = sys.argv[1:3]
     result = globals()[name](path)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # Kilobytes on Linux, bytes on macOS.
-    result["peak_mib"] = peak / (1024 if sys.platform != "darwin" else 1024 * 1024)
+    result["peak_mib"] = _peak_mib()
     print(json.dumps(result))
 
 

@@ -142,10 +142,11 @@ def observe(table: RawTable, version: int | None = None) -> tuple[int, State] | 
     try:
         snapshot = table.load(version)
         assert snapshot.schema is not None
-        state = seen(snapshot, tombstones=False)
+        # A checkpoint that lists a file twice is taken at its word; verify knows better.
+        state = seen(snapshot, tombstones=False, twice=True)
         snapshot.tombstones()
         _ = snapshot.num_files, snapshot.timestamp, snapshot.commit_info
-        assert snapshot.files("id > 5", ["path"]).num_rows <= len(state.files)
+        assert snapshot.files("id > 5", ["path"]).num_rows <= snapshot.files().num_rows
     except TidegateError as e:
         return told(e)
     return snapshot.version, state
@@ -491,6 +492,8 @@ def test_a_log_that_says_something_else_is_read_or_refused_and_verify_finds_it(
         assert not report.ok, f"readers are refused ({latest}), and verify has nothing to say"
         return
     version, state = latest
+    if len(state.files) != table.load().files().num_rows:
+        assert not report.ok, "a checkpoint lists a file twice, and verify has nothing to say"
     checksum = f"{version:020d}.crc"
     if version >= len(truth(name)) or checksum not in table.names():
         return

@@ -46,6 +46,8 @@ _MIN_MAX_TYPES = frozenset(
 _SLICES = (131_072, 8_192)
 _SLICE_BYTES = 1 << 28
 _BLOCK_BYTES = 1 << 22
+# Up to this many texts one by one: Arrow's reader takes milliseconds to get going.
+_FEW_TEXTS = 64
 
 
 # ---------------------------------------------------------------------------- shape
@@ -126,6 +128,9 @@ def _plain_strings(stats: pa.Array) -> pa.Array:
 
 
 def _decode_array(strings: pa.Array, wanted: pa.StructType) -> Iterator[pa.StructArray]:
+    if 0 < len(strings) <= _FEW_TEXTS:
+        yield _decode_rows(strings, wanted)
+        return
     at = 0
     per_row = strings.nbytes // max(len(strings), 1) + 1
     step = max(1, min(_SLICES[0], _SLICE_BYTES // per_row))

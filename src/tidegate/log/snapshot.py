@@ -451,7 +451,7 @@ class Snapshot:
         if found is not None and found.checkpoint is not None:
             self._stand_on(found)
 
-    def stand_on(self, checkpoint: Checkpoint, ground: Ground | None) -> None:
+    def stand_on(self, checkpoint: Checkpoint, ground: Ground | None = None) -> None:
         """Take a checkpoint of this very version, just written, as the ground from here on."""
         self._stand_on(Segment(self.version, checkpoint, (), (), self._segment.checksum))
         self._ground = ground
