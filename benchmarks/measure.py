@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 Result = dict[str, Any]
 
 
@@ -170,6 +172,8 @@ def _peak_mib() -> float:
 
 def main() -> None:
     name, path = sys.argv[1:3]
+    # The first array of a process makes pyarrow import pandas, where it is installed.
+    pa.array([""])
     result = globals()[name](path)
     result["peak_mib"] = _peak_mib()
     print(json.dumps(result))

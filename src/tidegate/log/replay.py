@@ -31,6 +31,7 @@ from tidegate.protocol.protocol import Protocol
 # A batch that loses at most this many rows is cut into slices, which share its memory, instead
 # of being copied by a filter.
 _MAX_SLICES = 8
+_ROWS_PER_SLICE = 1_024
 # Batches that are smaller than this on average cost more to carry around than to copy together.
 _SMALL_ROWS = 4_096
 
@@ -89,7 +90,7 @@ def keep_rows(batch: pa.RecordBatch, mask: pa.Array) -> list[pa.RecordBatch]:
         return [batch]
     if kept == 0:
         return []
-    if len(batch) - kept > _MAX_SLICES:
+    if len(batch) - kept > max(_MAX_SLICES, len(batch) // _ROWS_PER_SLICE):
         return [batch.filter(mask)]
     out, start = [], 0
     for hole in [*pc.indices_nonzero(pc.invert(mask)).to_pylist(), len(batch)]:
