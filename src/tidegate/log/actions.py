@@ -209,11 +209,21 @@ def to_batch(actions: Sequence[msgspec.Struct], schema: pa.Schema) -> pa.RecordB
     for column in schema:
         values = by_name[_attribute(column.name)]
         if values.count(None) == len(values):
-            columns.append(pa.nulls(len(values), column.type))
+            columns.append(_nulls(column.type, len(values)))
             continue
         convert = _convert(column.type)
         columns.append(pa.array([convert(v) for v in values] if convert else values, column.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+@lru_cache(maxsize=32)
+def _null_block(kind: pa.DataType) -> pa.Array:
+    return pa.nulls(_NULL_BLOCK, kind)
+
+
+def _nulls(kind: pa.DataType, count: int) -> pa.Array:
+    """Nulls of a type; a slice of ready ones where they are few, as in most commits."""
+    return _null_block(kind).slice(0, count) if count <= _NULL_BLOCK else pa.nulls(count, kind)
 
 
 @lru_cache(maxsize=16)
@@ -300,6 +310,7 @@ def encode_lines(values: Iterable[Mapping[str, Any]]) -> bytes:
 # ---------------------------------------------------------------------------- decoding
 
 BATCH_ROWS = 16_384
+_NULL_BLOCK = 1_024
 _decode_line = msgspec.json.Decoder(Line).decode
 
 
@@ -320,6 +331,8 @@ class CommitActions:
     sidecars: list[Sidecar] = field(default_factory=list)
     checkpoint_metadata: CheckpointMetadata | None = None
     raw_commit_info: bytes | None = None
+    # Set once it is proven that no two actions speak of the same thing.
+    consistent: bool = False
 
     @property
     def protocol(self) -> Protocol | None:

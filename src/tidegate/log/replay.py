@@ -157,7 +157,7 @@ def _by_precedence(
     adds = [(out.adds, b) for b in actions.adds]
     removes = [(out.removes, b) for b in actions.removes]
     both = [*adds, *removes]
-    if not adds or not removes or not actions.add_lines or not actions.remove_lines:
+    if actions.consistent or not (adds and removes and actions.add_lines and actions.remove_lines):
         return both
     keys = pa.concat_arrays([file_keys(b) for _, b in both])
     if pc.count_distinct(keys).as_py() == len(keys):
@@ -206,6 +206,7 @@ def check_commit(actions: CommitActions, name: str) -> None:
             file=name,
             hint="The writer of this commit broke the protocol; repair or remove the commit.",
         )
+    actions.consistent = True
 
 
 @dataclass(frozen=True, slots=True)

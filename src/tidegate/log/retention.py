@@ -18,7 +18,7 @@ from tidegate import properties
 from tidegate.errors import FileMissingError, TidegateError
 from tidegate.log import names
 from tidegate.log import segment as segments
-from tidegate.log.checkpoint.read import CheckpointReader, sidecar_name
+from tidegate.log.checkpoint.read import ACTION_SCHEMAS, CheckpointReader, sidecar_name
 from tidegate.log.history import in_commit_era, in_commit_timestamp, modification_times
 from tidegate.log.names import Kind
 from tidegate.log.segment import Checkpoint, Listing
@@ -58,16 +58,23 @@ def plan_cleanup(snapshot: Snapshot, before: int) -> Cleanup | None:
     times = _commit_times(snapshot, listing)
     # A checkpoint whose commit is gone already was the start of the log once: it has expired.
     expired = (c for c in reversed(listing.checkpoints) if times.get(c.version, before) <= before)
-    start = next((c.version for c in expired if _usable(snapshot, c)), None)
-    if start is None:
-        return None
+    for checkpoint in expired:
+        plan = _below(listing, checkpoint.version)
+        if not plan.names:
+            return None
+        if _usable(snapshot, checkpoint):
+            return plan
+    return None
+
+
+def _below(listing: Listing, start: int) -> Cleanup:
+    """Everything that goes when the log begins at ``start``."""
     commits = tuple(listing.commits[v].info.name for v in sorted(listing.commits) if v < start)
     compactions = tuple(c.info.name for c in listing.compactions if c.name.version < start)
     crcs = tuple(listing.checksums[v].info.name for v in sorted(listing.checksums) if v < start)
     parts = [f for c in listing.checkpoints for f in c.files] + listing.stray_parts
     checkpoints = tuple(f.info.name for f in parts if f.name.version < start)
-    plan = Cleanup(start, commits, compactions, crcs, checkpoints)
-    return plan if plan.names else None
+    return Cleanup(start, commits, compactions, crcs, checkpoints)
 
 
 def _commit_times(snapshot: Snapshot, listing: Listing) -> dict[int, int]:
@@ -86,10 +93,13 @@ def _commit_times(snapshot: Snapshot, listing: Listing) -> dict[int, int]:
 
 
 def _usable(snapshot: Snapshot, checkpoint: Checkpoint) -> bool:
-    """Whether a checkpoint can carry the log alone: its footers are whole, its sidecars there."""
+    """Whether a checkpoint can carry the log alone. What goes cannot come back, so it is read to the end."""
     try:
         reader = CheckpointReader(snapshot.log.store, snapshot.log.log_dir, checkpoint)
-        return reader.small.protocol is not None and all(p.metadata for p in reader.file_parts)
+        for action, schema in ACTION_SCHEMAS.items():
+            for _ in reader.batches(action, schema.names, lambda _: ()):
+                pass
+        return reader.small.protocol is not None and reader.small.metadata is not None
     except TidegateError as e:
         _log.warning("%s: a checkpoint cannot be read and covers nothing: %s", snapshot.url, e)
         return False

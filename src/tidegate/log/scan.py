@@ -135,9 +135,12 @@ class FileScan:
         return out
 
     def processor(
-        self, reader: CheckpointReader, hidden: pa.Array | None, *, keep_parsed: bool = False
+        self, reader: CheckpointReader, hidden: Callable[[], pa.Array | None], *, keep_parsed: bool = False
     ) -> Callable[[pa.RecordBatch], list[pa.RecordBatch]]:
-        """What to do with a batch of the checkpoint: reconcile, prune, render, project."""
+        """What to do with a batch of the checkpoint: reconcile, prune, render, project.
+
+        ``hidden`` is asked for the keys that newer commits name once a batch has been read.
+        """
         render = "stats" in self.columns and self._renders_stats(reader)
         prune = self.predicate is not None
         schema = (
@@ -153,7 +156,7 @@ class FileScan:
             if parsed is not None:
                 flat = flat.append_column("stats_parsed", parsed)
             out = []
-            for live in hide(flat, hidden):
+            for live in hide(flat, hidden()):
                 refuse_outside(live.column("path"))
                 for kept in self._pruned(live):
                     out.append(self._project(kept, render, keep_parsed))

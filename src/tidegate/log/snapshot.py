@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
@@ -337,11 +338,19 @@ class Snapshot:
 
     def _read_files(self, scan: FileScan) -> pa.Table:
         reader = self._reader()
-        tail = self._tail()
-        out = [b for batch in tail.adds for b in scan.tail(batch)]
-        if reader is not None:
-            out += reader.batches("add", scan.checkpoint_columns(reader), scan.processor(reader, tail.keys))
-        return pa.Table.from_batches(out, scan.output_schema)
+        if reader is None:
+            tail = self._tail()
+            return pa.Table.from_batches(self._scanned(scan, tail), scan.output_schema)
+        # Commits are decoded here in Python, the checkpoint is read by threads in C++: side by side.
+        with ThreadPoolExecutor(1, thread_name_prefix="tidegate-tail") as beside:
+            coming = beside.submit(self._tail)
+            process = scan.processor(reader, lambda: coming.result().keys)
+            older = list(reader.batches("add", scan.checkpoint_columns(reader), process))
+            tail = coming.result()
+        return pa.Table.from_batches([*self._scanned(scan, tail), *older], scan.output_schema)
+
+    def _scanned(self, scan: FileScan, tail: FileTail) -> list[pa.RecordBatch]:
+        return [b for batch in tail.adds for b in scan.tail(batch)]
 
     def add_batches(self, parsed: bool, work: Callable[[pa.RecordBatch], T]) -> Iterator[T]:
         """Every live add through ``work``, in batches, which threads may run ahead on.
@@ -364,7 +373,7 @@ class Snapshot:
         columns = scan.checkpoint_columns(reader)
         if parsed and "stats_parsed" not in columns and reader.has_field("add.stats_parsed"):
             columns.append("stats_parsed")
-        process = scan.processor(reader, tail.keys, keep_parsed=parsed)
+        process = scan.processor(reader, lambda: tail.keys, keep_parsed=parsed)
         yield from reader.batches("add", columns, lambda b: [work(p) for p in process(b)])
 
     def _tail(self) -> FileTail:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from support.tables import RawTable, add, commit_info, lines, remove, rows, seen, txn, vector
 from tidegate.errors import CommitCorruptError, PathOutsideTableError, TidegateError
 from tidegate.files.deletion_vectors import DeletionVector
+from tidegate.files.paths import refuse_outside, resolve_path
 from tidegate.log import actions
 from tidegate.log.actions import (
     ADD_SCHEMA,
@@ -384,6 +385,34 @@ def test_a_relative_path_that_climbs_out_of_the_table_is_refused(path: str, form
 def test_a_path_inside_the_table_or_an_absolute_one_is_read(path: str) -> None:
     table = RawTable().create(add("good"), add(path))
     assert path in [r["path"] for r in rows(table.load().files())]
+
+
+ODD_PATHS = st.one_of(
+    st.sampled_from([*OUTSIDE, *INSIDE, *ABSOLUTE, "ab"]),
+    st.text(alphabet="./%2eEfFa", max_size=8),
+)
+
+
+def refused(path: str) -> bool:
+    try:
+        resolve_path(path)
+    except PathOutsideTableError:
+        return True
+    return False
+
+
+@given(st.lists(st.one_of(st.none(), ODD_PATHS), max_size=8), st.integers(0, 8), st.integers(0, 8))
+def test_a_column_is_refused_exactly_if_one_of_its_paths_is(
+    paths: list[str | None], offset: int, length: int
+) -> None:
+    column = pa.array(paths, pa.string()).slice(offset, length)
+    expected = any(refused(p) for p in paths[offset : offset + length] if p is not None)
+    for form in (column, pa.chunked_array([column, column], pa.string()), column.cast(pa.large_string())):
+        if expected:
+            with pytest.raises(PathOutsideTableError):
+                refuse_outside(form)
+        else:
+            refuse_outside(form)
 
 
 def test_a_removed_file_outside_the_table_does_not_stop_the_readers_of_live_ones() -> None:

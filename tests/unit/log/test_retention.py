@@ -170,6 +170,28 @@ def test_a_checkpoint_that_cannot_carry_the_log_covers_nothing() -> None:
     assert table.names() == before
 
 
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_a_checkpoint_whose_pages_are_damaged_covers_nothing_though_its_footer_is_whole(policy: str) -> None:
+    """What goes cannot come back, so the new start is read to the end before anything does."""
+    table = daily(10)
+    write_checkpoint(table.load(4), policy=policy)
+    damaged = next(n for n in table.names() if n.endswith(".parquet"))
+    table.edit(damaged, lambda data: data[:200] + bytes(b ^ 0xFF for b in data[200:260]) + data[260:])
+    before = table.names()
+    assert clean_up(table.load()) is None
+    assert table.names() == before
+    assert readable(table, range(10)) == dict.fromkeys(range(10), "ok")
+
+
+def test_with_nothing_to_delete_no_checkpoint_is_read() -> None:
+    table = daily(10, {4: "classic"})
+    clean_up(table.load())
+    snapshot = table.load()
+    table.memory.journal.clear()
+    assert clean_up(snapshot) is None
+    assert not [o for o in table.memory.journal if o.op not in ("list_from",)]
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_checkpoint_can_be_the_new_start_and_can_go(form: str) -> None:
     table = daily(10, {2: form, 4: form})

@@ -47,6 +47,7 @@ from tidegate.protocol.protocol import Protocol
 from tidegate.storage.store import Store
 
 BATCH_ROWS = 65_536
+GROUP_ROWS = 4 * BATCH_ROWS
 WORKERS = min(8, os.cpu_count() or 1)
 
 # One leaf of each action that is always set where the action is: its null count tells whether a
@@ -131,11 +132,18 @@ class ParquetPart:
             coerce_int96_timestamp_unit="us",
         )
 
+    def _batches(self, group: int, columns: list[str], threads: bool) -> Iterator[pa.RecordBatch]:
+        """A row group at once where it is of a sensible size: in pieces it costs up to twice as much."""
+        if self.metadata.row_group(group).num_rows <= GROUP_ROWS:
+            yield from self.open().read_row_group(group, columns=columns, use_threads=threads).to_batches()
+            return
+        yield from self.open().iter_batches(
+            BATCH_ROWS, row_groups=[group], columns=columns, use_threads=threads
+        )
+
     def read(self, group: int, action: str, columns: list[str], threads: bool) -> Iterator[pa.RecordBatch]:
         """One row group's rows of ``action``, its fields as top-level columns."""
-        for batch in self.open().iter_batches(
-            BATCH_ROWS, row_groups=[group], columns=columns, use_threads=threads
-        ):
+        for batch in self._batches(group, columns, threads):
             struct = batch.column(action)
             # ``flatten`` hands the struct's nulls on to its fields; ``field`` does not.
             fields = struct.flatten() if struct.null_count else _fields(struct)
