@@ -20,6 +20,9 @@ def _tool(corpus: Path) -> ModuleType:
     return module
 
 
+# The corpus tool opens its files without closing them.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_every_table_reads_as_its_writer_meant_it(corpus: Path) -> None:
     from conformance.spark_adapter import SparkAdapter
 

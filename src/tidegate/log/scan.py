@@ -101,7 +101,7 @@ class FileScan:
         if "partitionValues" in looked_at and "partitionValues" not in need:
             need.append("partitionValues")
         if "stats" in looked_at:
-            if reader.has_field("add.stats_parsed"):
+            if reader.has_parsed_stats:
                 need += self._parsed_columns() if "stats_parsed" not in need else []
             elif "stats" not in need:
                 need.append("stats")
@@ -120,7 +120,7 @@ class FileScan:
 
     def _renders_stats(self, reader: CheckpointReader) -> bool:
         """Whether the JSON text must be made from ``stats_parsed``, as the checkpoint has no other."""
-        return not reader.has_field("add.stats") and reader.has_field("add.stats_parsed")
+        return not reader.has_field("add.stats") and reader.has_parsed_stats
 
     def _parsed_columns(self) -> list[str]:
         assert self.predicate is not None

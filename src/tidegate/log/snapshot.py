@@ -371,7 +371,7 @@ class Snapshot:
             return
         scan = FileScan(self.metadata, tuple(ADD_SCHEMA.names), None)
         columns = scan.checkpoint_columns(reader)
-        if parsed and "stats_parsed" not in columns and reader.has_field("add.stats_parsed"):
+        if parsed and "stats_parsed" not in columns and reader.has_parsed_stats:
             columns.append("stats_parsed")
         process = scan.processor(reader, lambda: tail.keys, keep_parsed=parsed)
         yield from reader.batches("add", columns, lambda b: [work(p) for p in process(b)])

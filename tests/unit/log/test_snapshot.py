@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from support.tables import (
     PARTITIONED,
     RawTable,
     add,
+    checkpoint_bytes,
     commit_info,
     domain,
     features,
@@ -38,6 +40,7 @@ from tidegate.errors import (
     NoProtocolError,
     PredicateError,
     SidecarMissingError,
+    TidegateError,
     UnsupportedReaderFeatureError,
     UnsupportedReaderVersionError,
     VersionNotFoundError,
@@ -361,6 +364,18 @@ def test_a_missing_sidecar_falls_back_or_is_named(form: str) -> None:
     assert names[0].rsplit("/", 1)[-1] in caught.value.message
 
 
+@pytest.mark.parametrize("path", ["", "a/", ".", "..", "%2e%2e", "a%00b"])
+def test_a_sidecar_that_has_no_name_falls_back_or_is_named(path: str) -> None:
+    table = small_table(protocol=EVERYTHING)
+    names = table.checkpoint(3, "v2-json")
+    odd = {"sidecar": {"path": path, "sizeInBytes": 1, "modificationTime": 1}}
+    table.edit(names[-1], lambda data: data + lines([odd]))
+    assert seen(table.load()) == table.state()
+    table.delete_commits(3)
+    with pytest.raises(CheckpointCorruptError, match="no name of a file"):
+        table.load().files()
+
+
 @pytest.mark.parametrize("how", corruptions(b""))
 def test_a_corrupt_sidecar_falls_back_or_is_named(how: str) -> None:
     table = small_table(protocol=EVERYTHING)
@@ -658,3 +673,85 @@ def test_json_lines_of_a_v2_checkpoint_with_unknown_actions_are_read() -> None:
     table.delete_commits(3)
     assert seen(table.load()) == table.state()
     assert json.loads(table.bytes(names[-1]).splitlines()[0])["checkpointMetadata"]["version"] == 3
+
+
+# ---------------------------------------------------------------------------- parquet of another shape
+
+
+def _odd_checkpoint(**columns: Any) -> bytes:
+    """A checkpoint of protocol and metadata, and of whatever columns besides."""
+    base = pq.read_table(pa.BufferReader(checkpoint_bytes([protocol(), metadata()])))
+    sink = pa.BufferOutputStream()
+    for name, values in columns.items():
+        if name in base.column_names:
+            base = base.drop_columns([name])
+        base = base.append_column(name, values)
+    pq.write_table(base, sink)
+    return bytes(sink.getvalue())
+
+
+def _adds(**fields: Any) -> pa.Array:
+    return pa.array([fields, fields])
+
+
+ODD_CHECKPOINTS = {
+    "not a checkpoint at all": lambda: _parquet(pa.table({"id": [1, 2]})),
+    "no columns": lambda: _parquet(pa.table({})),
+    "add is text": lambda: _odd_checkpoint(add=pa.array(["a", "b"])),
+    "add is a list": lambda: _odd_checkpoint(add=pa.array([[{"path": "a"}], []])),
+    "path is a number": lambda: _odd_checkpoint(add=_adds(path=1, size=1)),
+    "path is a list": lambda: _odd_checkpoint(add=_adds(path=["a"], size=1)),
+    "no path": lambda: _odd_checkpoint(add=_adds(size=1, modificationTime=1)),
+    "size is text": lambda: _odd_checkpoint(add=_adds(path="a", size="many")),
+    "size is a struct": lambda: _odd_checkpoint(add=_adds(path="a", size={"x": 1})),
+    "partition values are text": lambda: _odd_checkpoint(add=_adds(path="a", size=1, partitionValues="p=1")),
+    "the vector is a number": lambda: _odd_checkpoint(add=_adds(path="a", size=1, deletionVector=5)),
+    "the vector is another struct": lambda: _odd_checkpoint(
+        add=_adds(path="a", size=1, deletionVector={"storageType": 5})
+    ),
+    "statistics are a number": lambda: _odd_checkpoint(add=_adds(path="a", size=1, stats=5)),
+    "parsed statistics are a number": lambda: _odd_checkpoint(add=_adds(path="a", size=1, stats_parsed=5)),
+    "parsed statistics of another shape": lambda: _odd_checkpoint(
+        add=_adds(path="a", size=1, stats_parsed={"numRecords": "x", "minValues": 7})
+    ),
+    "the protocol is text": lambda: _odd_checkpoint(protocol=pa.array(["x", "y"])),
+    "the protocol's versions are text": lambda: _odd_checkpoint(
+        protocol=pa.array([{"minReaderVersion": "1", "minWriterVersion": "2"}, None])
+    ),
+    "the metadata is a number": lambda: _odd_checkpoint(metaData=pa.array([1, 2])),
+    "the configuration is a list": lambda: _odd_checkpoint(
+        metaData=pa.array([{"id": "x", "configuration": ["a"]}, None])
+    ),
+    "the sidecar is text": lambda: _odd_checkpoint(sidecar=pa.array(["a.parquet", None])),
+    "the sidecar has no path": lambda: _odd_checkpoint(sidecar=pa.array([{"sizeInBytes": 1}, None])),
+    "the sidecar climbs": lambda: _odd_checkpoint(
+        sidecar=pa.array([{"path": "../../x", "sizeInBytes": 1, "modificationTime": 1}, None])
+    ),
+    "the transaction has no id": lambda: _odd_checkpoint(txn=pa.array([{"version": 1}, None])),
+    "removes are numbers": lambda: _odd_checkpoint(remove=pa.array([1, 2])),
+}
+
+
+def _parquet(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    return bytes(sink.getvalue())
+
+
+@pytest.mark.parametrize("how", ODD_CHECKPOINTS)
+def test_a_checkpoint_of_another_shape_is_passed_over_or_refused_with_a_typed_error(how: str) -> None:
+    table = small_table()
+    table.put(f"{4:020d}.checkpoint.parquet", ODD_CHECKPOINTS[how]())
+    for predicate in (None, "id > 3"):
+        for version in (None, 4):
+            try:
+                snapshot = table.load(version)
+                snapshot.files(predicate)
+                snapshot.tombstones()
+                _ = snapshot.transactions, snapshot.domains
+            except TidegateError as e:
+                assert str(e).startswith(f"[{e.code}] ")  # noqa: PT017
+    table.delete_commits(5)
+    with contextlib.suppress(TidegateError):
+        alone = table.load()
+        assert alone.files("id > 3").num_rows <= alone.files().num_rows

@@ -234,7 +234,13 @@ class CheckpointReader:
         """The parquet files that hold file actions."""
         sidecars = []
         for sidecar in self.sidecars:
-            name = f"{self._log_dir}/{names.SIDECAR_DIR}/{sidecar_name(sidecar)}"
+            bare = sidecar_name(sidecar)
+            if bare in ("", ".", "..") or "\x00" in bare:
+                raise CheckpointCorruptError(
+                    f"The checkpoint refers to a sidecar by {sidecar.path!r}, which is no name of a file.",
+                    file=self.checkpoint.files[0].name.text,
+                )
+            name = f"{self._log_dir}/{names.SIDECAR_DIR}/{bare}"
             sidecars.append(ParquetPart(self._store, name))
             try:
                 _ = sidecars[-1].metadata
@@ -247,8 +253,13 @@ class CheckpointReader:
         return [*self._top_parts, *sidecars]
 
     def has_field(self, field: str) -> bool:
-        """Whether any file of the checkpoint has the leaf or group ``field`` (``add.stats_parsed``)."""
+        """Whether any file of the checkpoint has the leaf or group ``field`` (``add.stats``)."""
         return any(p.has(field) for p in self.file_parts)
+
+    @cached_property
+    def has_parsed_stats(self) -> bool:
+        """Whether statistics stand in columns; ``stats_parsed`` of any other shape is as good as none."""
+        return any(leaf.startswith("add.stats_parsed.") for p in self.file_parts for leaf in p.leaves)
 
     def batches(
         self, action: str, columns: Sequence[str], process: BatchFunction

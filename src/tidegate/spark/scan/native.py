@@ -223,7 +223,9 @@ def relation(planner: FilePlanner) -> DataFrame:
     partition_type = jvm.java_type(spark, json.dumps({"type": "struct", "fields": planner.constants()}))
     data_type = jvm.java_type(spark, layout.data.to_json())
     snapshot = planner.snapshot
-    label = f"{hadoop_root(snapshot.url)}@v{snapshot.version}"
+    # What explain() shows as the location of the scan; it cuts long ones off, so the version comes first.
+    place = snapshot.url if snapshot.url.startswith("/") else "/" + snapshot.url.replace("://", "/")
+    label = f"delta-v{snapshot.version}:{place}"
     identity = label if planner.files is None else f"{label}#{id(planner)}"
     size = snapshot.size_in_bytes if planner.files is None else pc.sum(planner.files["size"]).as_py() or 0
     index = jvm.table_file_index(spark).create(
