@@ -240,9 +240,7 @@ def relation(planner: FilePlanner) -> DataFrame:
         gateway.org.apache.spark.api.python.PythonUtils.toScalaMap({}),
         session._jsparkSession,
     )
-    frame = DataFrame(spark._jsparkSession.baseRelationToDataFrame(found), spark)
-    frame._tidegate_planner = planner  # type: ignore[attr-defined]
-    return frame
+    return DataFrame(spark._jsparkSession.baseRelationToDataFrame(found), spark)
 
 
 def scan(spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None) -> DataFrame:
