@@ -19,11 +19,13 @@ from tidegate.transaction.transaction import Committed, Transaction
 if TYPE_CHECKING:
     from tidegate.doors import disable, enable
     from tidegate.spark.session import session
+    from tidegate.table.delta import DeltaTable
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = [
     "Committed",
+    "DeltaTable",
     "Operation",
     "Snapshot",
     "TidegateError",
@@ -36,7 +38,12 @@ __all__ = [
 ]
 
 # What needs PySpark is imported when it is first asked for: the log works without it.
-_ON_SPARK = {"disable": "tidegate.doors", "enable": "tidegate.doors", "session": "tidegate.spark.session"}
+_ON_SPARK = {
+    "DeltaTable": "tidegate.table.delta",
+    "disable": "tidegate.doors",
+    "enable": "tidegate.doors",
+    "session": "tidegate.spark.session",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -64,7 +64,7 @@ def write(
     else:
         _create(transaction, data, partition_by, properties)
     removes = _removes(transaction, given) if overwrite else None
-    adds = write_files(transaction, frame, given.as_mapping(), operation="WRITE")
+    adds, _ = write_files(transaction, frame, given.as_mapping(), operation="WRITE")
     dynamic = given.get("partitionOverwriteMode") == "dynamic"
     if overwrite and dynamic and transaction.metadata.partition_columns:
         removes = _touched(removes, adds)

@@ -66,7 +66,14 @@ class Changes:
     metadata: Metadata | None = None
 
     @classmethod
-    def of(cls, actions: Iterable[Action] = (), *, adds: Files = None, removes: Files = None) -> Changes:
+    def of(
+        cls,
+        actions: Iterable[Action] = (),
+        *,
+        adds: Files = None,
+        removes: Files = None,
+        cdcs: Files = None,
+    ) -> Changes:
         """Sort loose actions and tables of file actions into their columns."""
         kinds: dict[type, list[Any]] = {}
         for action in actions:
@@ -81,7 +88,7 @@ class Changes:
         return cls(
             _batches(kinds.get(Add), ADD_SCHEMA) + _batches(adds, ADD_SCHEMA),
             _batches(kinds.get(Remove), REMOVE_SCHEMA) + _batches(removes, REMOVE_SCHEMA),
-            _batches(kinds.get(Cdc), CDC_SCHEMA),
+            _batches(kinds.get(Cdc), CDC_SCHEMA) + _batches(cdcs, CDC_SCHEMA),
             tuple(kinds.get(Txn, ())),
             tuple(kinds.get(DomainMetadata, ())),
             (kinds.get(Protocol) or [None])[0],

@@ -297,6 +297,7 @@ class Transaction:
         *,
         adds: Files = None,
         removes: Files = None,
+        cdcs: Files = None,
         metrics: Mapping[str, Any] | None = None,
         user_metadata: str | None = None,
         tags: Mapping[str, str] | None = None,
@@ -304,13 +305,13 @@ class Transaction:
     ) -> Committed:
         """Publish the actions as the next version, or raise the conflict that forbids it.
 
-        File actions may come as structs among ``actions`` or as Arrow tables in ``adds`` and
-        ``removes``. Without ``retry`` the first lost race is a ``ConcurrentWriteException``.
+        File actions may come as structs among ``actions`` or as Arrow tables in ``adds``,
+        ``removes`` and ``cdcs``. Without ``retry`` the first lost race is a ``ConcurrentWriteException``.
         """
         if self._finished:
             raise TransactionStateError("This transaction is over; begin a new one.", table=self.log.url)
         self._finished = True
-        changes = self._with_head(Changes.of(actions, adds=adds, removes=removes))
+        changes = self._with_head(Changes.of(actions, adds=adds, removes=removes, cdcs=cdcs))
         # Who moves an application on must not move it twice: its ``txn`` counts as read.
         for txn in changes.txns:
             self.read_set = self.read_set.with_app(txn.app_id)

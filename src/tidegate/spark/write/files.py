@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from datetime import datetime, timezone
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -17,7 +18,7 @@ from pyspark.sql import DataFrame
 from tidegate import properties
 from tidegate.files.partitions import serialize
 from tidegate.files.paths import encode_path
-from tidegate.log.actions import ADD_SCHEMA, Add, to_batch
+from tidegate.log.actions import ADD_SCHEMA, CDC_SCHEMA, Add, to_batch
 from tidegate.metadata import Metadata
 from tidegate.schema.mapping import mapping_mode, physical_name, to_physical
 from tidegate.schema.types import TIMESTAMP, DataType, StructType
@@ -33,6 +34,13 @@ _log = logging.getLogger("tidegate.spark.write")
 _PASSED_ON = ("maxRecordsPerFile", "compression", "parquet.writer.version")
 
 
+class Written(NamedTuple):
+    """The files of one write: data files as add actions, change files as cdc actions."""
+
+    adds: pa.Table
+    cdcs: pa.Table
+
+
 def write_files(
     transaction: Transaction,
     frame: DataFrame,
@@ -40,8 +48,8 @@ def write_files(
     *,
     is_optimize: bool = False,
     operation: str = "WRITE",
-) -> pa.Table:
-    """Write ``frame`` into the table of ``transaction``; the files as add actions."""
+) -> Written:
+    """Write ``frame`` into the table of ``transaction``; the files as actions."""
     metadata = transaction.metadata
     provided = frozenset(c.lower() for c in frame.columns)
     data = physical(enforced(fitted(frame, metadata), metadata, provided), metadata)
@@ -54,7 +62,8 @@ def write_files(
     written = native.write(
         frame.sparkSession, data, hadoop_root(transaction.log.url), names, operation=operation, options=passed
     )
-    return adds_of(transaction, metadata, written, data_change=not is_optimize)
+    adds = adds_of(transaction, metadata, written, data_change=not is_optimize)
+    return Written(adds, CDC_SCHEMA.empty_table())
 
 
 def adds_of(

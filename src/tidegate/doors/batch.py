@@ -1,0 +1,145 @@
+"""``spark.read`` and ``df.write`` with ``format("delta")``.
+
+PySpark's ``DataFrameReader`` and ``DataFrameWriter`` keep the chosen format on the JVM side, where
+``delta`` is unknown without JARs. So what is said to them is noted beside, and ``load`` and ``save``
+are answered here when the format is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter
+
+from tidegate.commands.read import read
+from tidegate.commands.write import write
+from tidegate.doors.hooks import is_enabled, notes, text, wrap
+from tidegate.errors import OptionError
+
+FORMAT = "delta"
+_DEFAULTS = "spark.databricks.delta.properties.defaults."
+
+
+def install() -> None:
+    """Hang the doors of batch reading and writing."""
+    for cls in (DataFrameReader, DataFrameWriter):
+        wrap(cls, "format", _recording_format)
+        wrap(cls, "option", _recording_option)
+        wrap(cls, "options", _recording_options)
+    wrap(DataFrameReader, "load", _load)
+    wrap(DataFrameWriter, "mode", _recording_mode)
+    wrap(DataFrameWriter, "partitionBy", _recording_partitions)
+    wrap(DataFrameWriter, "save", _save)
+
+
+def _recording_format(original: Callable[..., Any]) -> Callable[..., Any]:
+    def format(self: Any, source: str) -> Any:
+        notes(self)["format"] = source.lower()
+        return original(self, source)
+
+    return format
+
+
+def _recording_option(original: Callable[..., Any]) -> Callable[..., Any]:
+    def option(self: Any, key: str, value: Any) -> Any:
+        notes(self)["options"][key] = text(value)
+        return original(self, key, value)
+
+    return option
+
+
+def _recording_options(original: Callable[..., Any]) -> Callable[..., Any]:
+    def options(self: Any, **given: Any) -> Any:
+        notes(self)["options"].update({k: text(v) for k, v in given.items()})
+        return original(self, **given)
+
+    return options
+
+
+def _recording_mode(original: Callable[..., Any]) -> Callable[..., Any]:
+    def mode(self: Any, saveMode: str | None) -> Any:
+        if saveMode:
+            notes(self)["mode"] = saveMode
+        return original(self, saveMode)
+
+    return mode
+
+
+def _recording_partitions(original: Callable[..., Any]) -> Callable[..., Any]:
+    def partitionBy(self: Any, *columns: Any) -> Any:
+        names = columns[0] if len(columns) == 1 and isinstance(columns[0], list | tuple) else columns
+        notes(self)["partitions"] = list(names)
+        return original(self, *columns)
+
+    return partitionBy
+
+
+def _load(original: Callable[..., Any]) -> Callable[..., Any]:
+    def load(
+        self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any
+    ) -> Any:
+        said = notes(self)
+        chosen = (format or said.get("format") or "").lower()
+        if chosen != FORMAT or not is_enabled(self._spark):
+            return original(self, path, format, schema, **options)
+        given = {**said["options"], **{k: text(v) for k, v in options.items()}}
+        where = path or _path_of(given)
+        if schema is not None or where is None or not isinstance(where, str):
+            raise OptionError("A delta table is read from one path, and brings its own schema.")
+        return read(self._spark, where, given)
+
+    return load
+
+
+def _save(original: Callable[..., Any]) -> Callable[..., Any]:
+    def save(
+        self: Any,
+        path: str | None = None,
+        format: str | None = None,
+        mode: str | None = None,
+        partitionBy: Any = None,
+        **options: Any,
+    ) -> Any:
+        said = notes(self)
+        chosen = (format or said.get("format") or "").lower()
+        if chosen != FORMAT or not is_enabled(self._spark):
+            return original(self, path, format, mode, partitionBy, **options)
+        given = {**said["options"], **{k: text(v) for k, v in options.items()}}
+        where = path or _path_of(given)
+        if where is None:
+            raise OptionError("There is no path to write to.", hint='Write .save("/path/of/the/table").')
+        partitions = said.get("partitions")
+        if partitionBy is not None:
+            partitions = [partitionBy] if isinstance(partitionBy, str) else list(partitionBy)
+        write(
+            _frame_of(self),
+            where,
+            mode=mode or said.get("mode") or "error",
+            partition_by=partitions,
+            options=given,
+            defaults=session_defaults(self._spark),
+        )
+        return None
+
+    return save
+
+
+def _frame_of(writer: Any) -> DataFrame:
+    frame = writer._df
+    assert isinstance(frame, DataFrame)
+    return frame
+
+
+def _path_of(options: dict[str, str]) -> str | None:
+    return next((v for k, v in options.items() if k.lower() == "path"), None)
+
+
+def session_defaults(spark: SparkSession) -> dict[str, str]:
+    """The session's defaults for properties of new tables, under the properties' own keys."""
+    found: dict[str, str] = {}
+    for key, value in spark.conf.getAll.items():
+        if key.startswith(_DEFAULTS):
+            found["delta." + key[len(_DEFAULTS) :]] = value
+    return found

@@ -1,0 +1,1 @@
+"""The tables as users hold them: facades without flesh, each method one function of ``commands``."""
