@@ -30,7 +30,13 @@ The tree::
     │   ├── FeaturesMismatchError    FEATURES_MISMATCH
     │   ├── ManualEnablementError    FEATURE_NEEDS_MANUAL_ENABLEMENT
     │   ├── UnknownFeatureError      UNKNOWN_FEATURE
-    │   └── ProtocolDowngradeException  PROTOCOL_DOWNGRADE
+    │   ├── ProtocolDowngradeException  PROTOCOL_DOWNGRADE
+    │   └── DropFeatureError         a feature that cannot be dropped, or not yet
+    │       ├── FeatureIsPropertyError, FeatureNotPresentError, FeatureNotRemovableError
+    │       ├── FeatureNotDroppableHereError, FeatureInUseError, DependentFeatureError
+    │       ├── TruncationNotAllowedError, TruncationRequiredError
+    │       ├── WaitForRetentionError, HistoricalVersionsError, ProtectionWaitError
+    │       └── BarrierCheckpointError, DropConflictError
     ├── TableError                   what the metadata says cannot be served
     │   ├── UnsupportedFormatError   UNSUPPORTED_FORMAT
     │   ├── UnsupportedTypeChangeError  UNSUPPORTED_TYPE_CHANGE
@@ -38,6 +44,8 @@ The tree::
     │   ├── ColumnMappingInvalidError   COLUMN_MAPPING_INVALID
     │   ├── PropertyError            PROPERTY_INVALID
     │   ├── TableExistsError         TABLE_EXISTS
+    │   ├── AlterRefusedError        ALTER_REFUSED
+    │   ├── MaintenanceRefusedError  MAINTENANCE_REFUSED
     │   └── ProtocolPropertyError    PROTOCOL_PROPERTY (also an AssertionError)
     ├── DataError                    a data file or deletion vector is not what the log says
     │   ├── DataFileMissingError, DataFileCorruptError
@@ -45,7 +53,9 @@ The tree::
     │   ├── ChangeDataMissingError   CHANGE_DATA_MISSING
     │   └── DVFileMissingError, DVChecksumError, DVSizeMismatchError, DVCardinalityError, DVInvalidError
     ├── OptionError                  OPTION_INVALID
+    │   └── RetentionTooShortError   RETENTION_TOO_SHORT
     ├── PredicateError               PREDICATE_INVALID
+    │   └── SqlSyntaxError           SQL_SYNTAX
     ├── PathOutsideTableError        PATH_OUTSIDE_TABLE
     ├── TransactionError             a commit that may not be made
     │   ├── TransactionStateError    TRANSACTION_STATE (also an AssertionError)
@@ -278,6 +288,82 @@ class ProtocolDowngradeException(ProtocolError):
     errorClass = "DELTA_INVALID_PROTOCOL_DOWNGRADE"
 
 
+class DropFeatureError(ProtocolError):
+    """A feature that cannot be dropped, or not yet."""
+
+    code = "DROP_FEATURE"
+
+
+class FeatureIsPropertyError(DropFeatureError):
+    code = "FEATURE_IS_PROPERTY"
+    errorClass = "DELTA_FEATURE_DROP_FEATURE_IS_DELTA_PROPERTY"
+
+
+class FeatureNotPresentError(DropFeatureError):
+    code = "FEATURE_NOT_PRESENT"
+    errorClass = "DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT"
+
+
+class FeatureNotRemovableError(DropFeatureError):
+    code = "FEATURE_NOT_REMOVABLE"
+    errorClass = "DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE"
+
+
+class FeatureNotDroppableHereError(DropFeatureError):
+    """A feature that this client does not know well enough to take away."""
+
+    code = "FEATURE_NOT_DROPPABLE_HERE"
+    errorClass = "DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE"
+
+
+class FeatureInUseError(DropFeatureError):
+    """What the feature holds is the user's own, and is not taken away unasked."""
+
+    code = "FEATURE_IN_USE"
+
+
+class DependentFeatureError(DropFeatureError):
+    code = "DEPENDENT_FEATURE"
+    errorClass = "DELTA_FEATURE_DROP_DEPENDENT_FEATURE"
+
+
+class TruncationNotAllowedError(DropFeatureError):
+    code = "TRUNCATION_NOT_ALLOWED"
+    errorClass = "DELTA_FEATURE_DROP_HISTORY_TRUNCATION_NOT_ALLOWED"
+
+
+class TruncationRequiredError(DropFeatureError):
+    code = "TRUNCATION_REQUIRED"
+    errorClass = "DELTA_FEATURE_CAN_ONLY_DROP_CHECKPOINT_PROTECTION_WITH_HISTORY_TRUNCATION"
+
+
+class WaitForRetentionError(DropFeatureError):
+    code = "WAIT_FOR_RETENTION"
+    errorClass = "DELTA_FEATURE_DROP_WAIT_FOR_RETENTION_PERIOD"
+
+
+class HistoricalVersionsError(DropFeatureError):
+    code = "HISTORICAL_VERSIONS"
+    errorClass = "DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST"
+
+
+class ProtectionWaitError(DropFeatureError):
+    code = "PROTECTION_WAIT"
+    errorClass = "DELTA_FEATURE_DROP_CHECKPOINT_PROTECTION_WAIT_FOR_RETENTION_PERIOD"
+
+
+class BarrierCheckpointError(DropFeatureError):
+    code = "BARRIER_CHECKPOINT"
+    errorClass = "DELTA_FEATURE_DROP_CHECKPOINT_FAILED"
+
+
+class DropConflictError(DropFeatureError):
+    """Somebody has put the feature to use again while it was being dropped."""
+
+    code = "DROP_CONFLICT"
+    errorClass = "DELTA_FEATURE_DROP_CONFLICT_REVALIDATION_FAIL"
+
+
 # ---------------------------------------------------------------------------- table
 
 
@@ -311,6 +397,20 @@ class PropertyError(TableError):
 
     code = "PROPERTY_INVALID"
     errorClass = "DELTA_UNKNOWN_CONFIGURATION"
+
+
+class AlterRefusedError(TableError):
+    """A change of a table's columns, constraints or clustering that may not be made."""
+
+    code = "ALTER_REFUSED"
+    errorClass = "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP"
+
+
+class MaintenanceRefusedError(TableError):
+    """A table service that this table does not allow."""
+
+    code = "MAINTENANCE_REFUSED"
+    errorClass = "DELTA_OPERATION_NOT_ALLOWED"
 
 
 class ProtocolPropertyError(TableError, AssertionError):
@@ -381,6 +481,13 @@ class OptionError(TidegateError):
     errorClass = "DELTA_ILLEGAL_OPTION"
 
 
+class RetentionTooShortError(OptionError):
+    """A retention below the guard, or a negative one: files of readers at work could be deleted."""
+
+    code = "RETENTION_TOO_SHORT"
+    errorClass = "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"
+
+
 class ChangeDataMissingError(DataError):
     """The change data feed was not on at every version of the range."""
 
@@ -392,6 +499,13 @@ class PredicateError(TidegateError):
     """A predicate that does not parse, or names a column the table lacks."""
 
     code = "PREDICATE_INVALID"
+
+
+class SqlSyntaxError(PredicateError):
+    """A statement or an expression that does not parse."""
+
+    code = "SQL_SYNTAX"
+    errorClass = "PARSE_SYNTAX_ERROR"
 
 
 class PathOutsideTableError(TidegateError):

@@ -1,7 +1,8 @@
 """How a door is hung: one method of PySpark replaced by a wrapper that knows the original.
 
 Each wrapper is put in place once for the process. It first asks whether the session at hand is
-enabled and the call is ours; if not, it calls the original and does nothing else.
+enabled and the call is ours; if not, it calls the original and does nothing else. Our errors leave
+every door as Spark's own kinds too.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tidegate.spark.analysis import door
 from tidegate.spark.jvm import is_connect
 
 Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -44,7 +46,7 @@ def wrap(cls: type, name: str, make: Wrapper) -> None:
     key = (cls, name)
     if key not in _originals:
         original = _originals[key] = getattr(cls, name)
-        setattr(cls, name, functools.wraps(original)(make(original)))
+        setattr(cls, name, functools.wraps(original)(door(make(original))))
 
 
 def notes(target: Any) -> dict[str, Any]:
