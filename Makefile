@@ -2,15 +2,17 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+PEERS ?= .peers
 PYTEST_ARGS ?=
 
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
 
 export PYTHON
+export TIDEGATE_PEERS := $(PEERS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-deep lint format bench lock clean
+.PHONY: help setup peers demo test test-unit test-deep lint format bench lock clean
 
 help: ## show this list
 	@echo 'Tidegate. Targets:'
@@ -25,17 +27,20 @@ $(STAMP): requirements-dev.lock pyproject.toml tools/setup.sh
 	@sh tools/setup.sh '$(VENV)'
 	@touch '$@'
 
+peers: $(STAMP) ## make the environments of peers that cannot live in .venv (delta-spark)
+	@sh tools/peers.sh '$(PEERS)'
+
 demo: $(STAMP) ## run the demonstration
 	@$(PY) examples/demo.py
 
-test: $(STAMP) ## run every test: the unit tests first, then the rest
+test: $(STAMP) peers ## run every test: the unit tests first, then the rest
 	$(PY) -m pytest tests/unit $(PYTEST_ARGS)
 	$(PY) -m pytest tests --ignore=tests/unit $(PYTEST_ARGS)
 
 test-unit: $(STAMP) ## run the unit tests that need neither Spark nor a server
 	$(PY) -m pytest tests/unit -m 'not s3 and not spark' $(PYTEST_ARGS)
 
-test-deep: $(STAMP) ## run every test with large budgets (TIDEGATE_DEEP=1); takes long
+test-deep: $(STAMP) peers ## run every test with large budgets (TIDEGATE_DEEP=1); takes long
 	TIDEGATE_DEEP=1 $(PY) -m pytest tests $(PYTEST_ARGS)
 
 lint: $(STAMP) ## check style, formatting, types and the layers
@@ -48,12 +53,12 @@ format: $(STAMP) ## put the code into its format
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-bench: $(STAMP) ## measure against delta-rs, side by side
+bench: $(STAMP) peers ## measure against delta-rs and delta-spark, side by side
 	$(PY) -m benchmarks
 
 lock: ## resolve requirements-dev.lock anew
 	@sh tools/lock.sh '$(PYTHON)'
 
 clean: ## remove .venv and everything that tools left behind
-	rm -rf '$(VENV)' build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf '$(VENV)' '$(PEERS)' build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
