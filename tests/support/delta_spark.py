@@ -1,4 +1,4 @@
-"""delta-spark as a peer: one process for all tests, in an environment of its own, that runs what it is told."""
+"""delta-spark as a peer: one process for all tests, in its own environment, that runs what it is told."""
 
 from __future__ import annotations
 
