@@ -1,13 +1,13 @@
 """The gateway to the JVM, as narrow as it can be: what is compiled, cached and called there.
 
-Everything that needs Py4J goes through here. One small Java class is compiled in the driver by
-Spark's own Janino compiler; no JAR is added, and executors never see it.
+Everything that needs Py4J goes through here. A few small Java classes are compiled in the driver by
+Spark's own Janino compiler; no JAR is added, and executors never see them.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -15,7 +15,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 _lock = threading.Lock()
-_compiled: dict[int, Any] = {}
+_compiled: dict[tuple[int, str], Any] = {}
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -32,17 +32,28 @@ def gateway_of(spark: SparkSession) -> Any:
 
 def table_file_index(spark: SparkSession) -> Any:
     """The prototype of our file index in the session's JVM; compiled on first use."""
+    return compiled(spark, "TableFileIndex.java")
+
+
+def compiled(spark: SparkSession, resource: str, replacing: Mapping[str, str] | None = None) -> Any:
+    """An object of the class that a Java file of ours is named after; compiled once per JVM.
+
+    ``resource`` is a path below ``tidegate/spark``; ``replacing`` says what its placeholders stand for.
+    """
     context: Any = spark.sparkContext
     jvm = gateway_of(spark)
-    key = id(context._gateway)
+    key = (id(context._gateway), resource)
     with _lock:
         known = _compiled.get(key)
         if known is None:
-            text = files("tidegate.spark").joinpath("TableFileIndex.java").read_text()
+            text = files("tidegate.spark").joinpath(resource).read_text()
+            for placeholder, value in (replacing or {}).items():
+                text = text.replace(placeholder, value)
             compiler = jvm.org.codehaus.janino.SimpleCompiler()
             compiler.setParentClassLoader(jvm.Thread.currentThread().getContextClassLoader())
             compiler.cook(text)
-            loaded = compiler.getClassLoader().loadClass("tidegate.TableFileIndex")
+            name = resource.rsplit("/", 1)[-1].removesuffix(".java")
+            loaded = compiler.getClassLoader().loadClass(f"tidegate.{name}")
             none = context._gateway.new_array(jvm.java.lang.Class, 0)
             nothing = context._gateway.new_array(jvm.java.lang.Object, 0)
             known = _compiled[key] = loaded.getDeclaredConstructor(none).newInstance(nothing)
