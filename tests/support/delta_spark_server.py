@@ -1,8 +1,8 @@
 """delta-spark as a process that answers: runs in the peer's own environment, one request a line.
 
 A request is ``{"code": "...", "out": "file or null"}``. The code runs with ``spark``, ``DeltaTable``, ``F``
-and ``T`` at hand; its last expression is the answer: a DataFrame is written to ``out`` as an Arrow file, anything
-else comes back as JSON. A failure comes back as its error class and text, and the process goes on.
+and ``T`` at hand; its last expression is the answer: a DataFrame is written to ``out`` as an Arrow file,
+anything else comes back as JSON. A failure comes back as error class and text, and the process goes on.
 """
 
 from __future__ import annotations
