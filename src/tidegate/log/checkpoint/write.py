@@ -119,7 +119,7 @@ class AddLayout:
         as_json = bool(properties.get(configuration, properties.CHECKPOINT_STATS_AS_JSON))
         as_struct = bool(properties.get(configuration, properties.CHECKPOINT_STATS_AS_STRUCT))
         mode = mapping_mode(metadata)
-        parsed = _parsed_type(metadata) if as_struct else None
+        parsed = parsed_type(metadata) if as_struct else None
         typed = None
         if as_struct and metadata.partition_columns:
             typed = tuple((physical_name(f, mode), f.type) for f in metadata.partition_schema.fields)
@@ -170,7 +170,7 @@ class AddLayout:
         return pa.StructArray.from_arrays(columns, fields=list(kind))
 
 
-def _parsed_type(metadata: Metadata) -> pa.StructType:
+def parsed_type(metadata: Metadata) -> pa.StructType:
     """The type of ``stats_parsed``: the columns that the table's properties want indexed."""
     mode = mapping_mode(metadata)
     named = properties.get(metadata.configuration, properties.DATA_SKIPPING_STATS_COLUMNS)
