@@ -26,6 +26,7 @@ The tree::
     │   ├── InvalidProtocolError     INVALID_PROTOCOL
     │   ├── UnsupportedReaderVersionError / ...FeatureError
     │   ├── UnsupportedWriterVersionError / ...FeatureError
+    │   ├── ProtocolVersionException  the same four codes, on index tables (also a RuntimeError)
     │   ├── CatalogManagedError      CATALOG_MANAGED
     │   ├── FeaturesMismatchError    FEATURES_MISMATCH
     │   ├── ManualEnablementError    FEATURE_NEEDS_MANUAL_ENABLEMENT
@@ -52,6 +53,11 @@ The tree::
     │   ├── InvariantViolationException   CONSTRAINT_VIOLATED
     │   ├── ChangeDataMissingError   CHANGE_DATA_MISSING
     │   └── DVFileMissingError, DVChecksumError, DVSizeMismatchError, DVCardinalityError, DVInvalidError
+    ├── StreamError                  a stream over a table cannot go on
+    │   ├── StreamSchemaChangedError STREAM_SCHEMA_CHANGED
+    │   ├── StreamSourceChangedError STREAM_SOURCE_CHANGED
+    │   ├── StreamDataLossError      STREAM_DATA_LOSS
+    │   └── StreamOffsetError        STREAM_OFFSET_INVALID
     ├── OptionError                  OPTION_INVALID
     │   └── RetentionTooShortError   RETENTION_TOO_SHORT
     ├── PredicateError               PREDICATE_INVALID
@@ -255,6 +261,21 @@ class UnsupportedWriterVersionError(ProtocolError):
 class UnsupportedWriterFeatureError(ProtocolError):
     code = "UNSUPPORTED_WRITER_FEATURE"
     errorClass = "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE"
+
+
+class ProtocolVersionException(ProtocolError, RuntimeError):
+    """An index table asks for more than this client has. The message is a small page: it stands alone."""
+
+    code = "UNSUPPORTED_READER_VERSION"
+    errorClass = "DELTA_INVALID_PROTOCOL_VERSION"
+
+    def __init__(self, message: str, *, code: str | None = None, **where: Any) -> None:
+        super().__init__(message, **where)
+        if code is not None:
+            self.code = code
+
+    def __str__(self) -> str:
+        return f"[{self.code}] {self.message}"
 
 
 class CatalogManagedError(ProtocolError):
@@ -465,6 +486,46 @@ class InvariantViolationException(DataError):
 
     code = "CONSTRAINT_VIOLATED"
     errorClass = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+
+
+# ---------------------------------------------------------------------------- streams
+
+
+class StreamError(TidegateError):
+    """A stream over a table cannot go on."""
+
+    code = "STREAM"
+
+
+class StreamSchemaChangedError(StreamError):
+    """The table's columns are no longer those that the stream was started with."""
+
+    code = "STREAM_SCHEMA_CHANGED"
+    errorClass = "DELTA_SCHEMA_CHANGED_WITH_VERSION"
+
+
+class StreamSourceChangedError(StreamError):
+    """Rows that a stream has passed on were deleted or changed, and nothing says what to do then."""
+
+    code = "STREAM_SOURCE_CHANGED"
+    errorClass = "DELTA_SOURCE_TABLE_IGNORE_CHANGES"
+
+
+class StreamDataLossError(StreamError):
+    """Commits that a stream has not seen yet are gone from the log."""
+
+    code = "STREAM_DATA_LOSS"
+    errorClass = "DELTA_MISSING_FILES_UNEXPECTED_VERSION"
+
+
+class StreamOffsetError(StreamError):
+    """A checkpoint holds an offset that does not fit this table, or is none."""
+
+    code = "STREAM_OFFSET_INVALID"
+    errorClass = "DELTA_INVALID_SOURCE_OFFSET_FORMAT"
+
+
+# ---------------------------------------------------------------------------- tables that exist, options
 
 
 class TableExistsError(TableError):
