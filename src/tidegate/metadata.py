@@ -82,6 +82,8 @@ class Metadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     @property
     def partition_schema(self) -> StructType:
         """The partition columns in their order, as the schema has them."""
+        if not self.partition_columns:
+            return StructType()
         schema = self.schema
         return StructType(tuple(_partition_field(schema, name) for name in self.partition_columns))
 
@@ -96,12 +98,17 @@ class Metadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     def with_configuration(self, configuration: dict[str, str]) -> Metadata:
         return msgspec.structs.replace(self, configuration=dict(configuration))
 
-    def validate(self, *, providers: Collection[str] = ("parquet",)) -> None:
-        """Refuse metadata that no reader could serve; says nothing where all is well."""
+    def validate(self, *, providers: Collection[str] = ("parquet",), deep: bool = True) -> None:
+        """Refuse metadata that no reader could serve; says nothing where all is well.
+
+        Not ``deep``, only the format is looked at: the schema is then parsed when it is first needed.
+        """
         if self.format.provider not in providers:
             raise UnsupportedFormatError(
                 f"the data format is {self.format.provider!r}; this client reads {', '.join(providers)}"
             )
+        if not deep:
+            return
         schema = self.schema
         twice = duplicate_columns(schema)
         if twice:

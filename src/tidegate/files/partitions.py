@@ -76,7 +76,7 @@ class Decoded:
 
 def raw(partition_values: pa.MapArray, physical_name: str) -> pa.Array:
     """The strings of one partition column, null where it is null, empty or absent."""
-    values = _lookup(partition_values, physical_name)
+    values = lookup(partition_values, physical_name)
     return pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
 
 
@@ -148,7 +148,8 @@ def _cast(strings: pa.Array, target: pa.DataType) -> pa.Array:
     return pc.coalesce(pc.cast(instants, target), pc.cast(local, target))
 
 
-def _lookup(partition_values: pa.MapArray, physical_name: str) -> pa.Array:
+def lookup(partition_values: pa.MapArray, physical_name: str) -> pa.Array:
+    """What each map says of one key, null where it has none."""
     uniform = _uniform_lookup(partition_values, physical_name)
     if uniform is not None:
         return uniform

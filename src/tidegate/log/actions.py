@@ -100,7 +100,20 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tags: dict[str, str | None] | None = None
 
 
-Action = Add | Remove | Cdc | Txn | DomainMetadata | CheckpointMetadata | Sidecar | Protocol | Metadata
+class Skip(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """On index tables: a split that could not be used. It stays in the table and is left alone a while."""
+
+    path: str
+    skip_timestamp: Long
+    reason: str = ""
+    operation: str = ""
+    partition_values: dict[str, str | None] | None = None
+    size: Long | None = None
+    retry_after: Long | None = None
+    skip_count: Long = 1
+
+
+Action = Add | Remove | Cdc | Txn | DomainMetadata | CheckpointMetadata | Sidecar | Skip | Protocol | Metadata
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -268,6 +281,7 @@ _WIRE_NAME = {
     DomainMetadata: "domainMetadata",
     CheckpointMetadata: "checkpointMetadata",
     Sidecar: "sidecar",
+    Skip: "skip",
 }
 
 
@@ -311,7 +325,34 @@ def encode_lines(values: Iterable[Mapping[str, Any]]) -> bytes:
 
 BATCH_ROWS = 16_384
 _NULL_BLOCK = 1_024
-_decode_line = msgspec.json.Decoder(Line).decode
+
+
+@dataclass(frozen=True)
+class Form:
+    """The lines of one family of logs, and the columns that its file actions become."""
+
+    decode_line: Callable[[bytes], Line]
+    add: type[msgspec.Struct]
+    remove: type[msgspec.Struct]
+    adds: pa.Schema
+    removes: pa.Schema
+    # What tells one logical file from another.
+    key: tuple[str, ...]
+    # What a predicate looks at to leave files out.
+    prune: tuple[str, ...]
+    # The action that a line carries beside those of Delta, if any.
+    skip: Callable[[Line], Skip | None] | None = None
+
+
+DELTA_FORM = Form(
+    msgspec.json.Decoder(Line).decode,
+    Add,
+    Remove,
+    ADD_SCHEMA,
+    REMOVE_SCHEMA,
+    ("path", "deletionVector"),
+    ("partitionValues", "stats"),
+)
 
 
 @dataclass(slots=True)
@@ -329,6 +370,7 @@ class CommitActions:
     txns: list[Txn] = field(default_factory=list)
     domains: list[DomainMetadata] = field(default_factory=list)
     sidecars: list[Sidecar] = field(default_factory=list)
+    skips: list[Skip] = field(default_factory=list)
     checkpoint_metadata: CheckpointMetadata | None = None
     raw_commit_info: bytes | None = None
     # Set once it is proven that no two actions speak of the same thing.
@@ -351,21 +393,22 @@ class CommitActions:
         return value if isinstance(value, dict) else {}
 
 
-def decode_commit(data: bytes, name: str) -> CommitActions:
+def decode_commit(data: bytes, name: str, form: Form = DELTA_FORM) -> CommitActions:
     """Decode the bytes of the commit (or JSON checkpoint) ``name``.
 
     ``CommitCorruptError`` names the file and the line: a line that is cut, is no JSON object, or
     has an action with a required field missing or of the wrong kind.
     """
     out = CommitActions()
-    adds: list[tuple[int, Add]] = []
-    removes: list[tuple[int, Remove]] = []
+    adds: list[tuple[int, msgspec.Struct]] = []
+    removes: list[tuple[int, msgspec.Struct]] = []
     cdcs: list[Cdc] = []
+    decode_line, skip_of = form.decode_line, form.skip
 
     def flush() -> None:
         for found, batches, lines, schema in (
-            (adds, out.adds, out.add_lines, ADD_SCHEMA),
-            (removes, out.removes, out.remove_lines, REMOVE_SCHEMA),
+            (adds, out.adds, out.add_lines, form.adds),
+            (removes, out.removes, out.remove_lines, form.removes),
         ):
             if found:
                 batches.append(to_batch([action for _, action in found], schema))
@@ -383,7 +426,7 @@ def decode_commit(data: bytes, name: str) -> CommitActions:
         if not text or text.isspace():
             continue
         try:
-            line = _decode_line(text)
+            line = decode_line(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
             raise _corrupt(name, number, text, e) from e
         if line.add is not None:
@@ -408,6 +451,8 @@ def decode_commit(data: bytes, name: str) -> CommitActions:
             out.sidecars.append(line.sidecar)
         if line.checkpointMetadata is not None:
             out.checkpoint_metadata = line.checkpointMetadata
+        if skip_of is not None and (skip := skip_of(line)) is not None:
+            out.skips.append(skip)
     flush()
     if cdcs:
         out.cdcs.append(to_batch(cdcs, CDC_SCHEMA))

@@ -106,7 +106,7 @@ def in_commit_timestamp(log: TableLog, found: LogFile) -> int:
 
 def history(log: TableLog, version: int, limit: int | None = None) -> list[dict[str, Any]]:
     """One entry per commit up to ``version`` that is still in the log, newest first."""
-    listing = segments.list_log(log.store, log.log_dir, 0, version)
+    listing = log.listing(0, version)
     commits = _sorted_commits(listing, 0, version)
     times = modification_times(commits)
     out = []
@@ -132,7 +132,7 @@ def version_at(log: TableLog, moment: int, *, latest: Snapshot | None = None) ->
     ``TimestampOutOfRangeError`` before the first version that can be read and after the last.
     """
     latest = latest or load(log)
-    listing = segments.list_log(log.store, log.log_dir, 0, latest.version)
+    listing = log.listing(0, latest.version)
     first = segments.earliest(listing)
     if first is None:
         raise LogTruncatedError("No version of this table can be read.", table=log.url)

@@ -3,6 +3,7 @@
 A name is parsed once, here; everything else asks for its ``kind`` and ``version``. Names this
 module does not know are not an error: logs carry stray files, and readers ignore them.
 Specification: the file table of "Delta Table Specification", sections on checkpoints and compaction.
+Index tables have names of their own (``parse_index``): commits and JSON checkpoints only.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ class Kind(Enum):
     V2 = "V2 checkpoint"
     COMPACTION = "log compaction"
     CHECKSUM = "version checksum"
+    JSON = "JSON checkpoint"
+    JSON_PART = "part of a JSON checkpoint"
 
 
-CHECKPOINT_KINDS = frozenset({Kind.CLASSIC, Kind.PART, Kind.V2})
+CHECKPOINT_KINDS = frozenset({Kind.CLASSIC, Kind.PART, Kind.V2, Kind.JSON})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,26 @@ def parse(text: str) -> LogName | None:
     return LogName(text, Kind.COMPACTION, version, end) if version < end <= MAX_VERSION else None
 
 
+_INDEX_NAME = re.compile(
+    r"(?P<version>\d{20})\.(?:(?P<commit>json)|(?P<whole>checkpoint\.json)"
+    r"|checkpoint\.(?P<id>[0-9a-f]{12})\.(?P<part>\d{5,10})\.json)",
+    re.ASCII,
+)
+
+
+def parse_index(text: str) -> LogName | None:
+    """What the file ``text`` of an index table's log is, or None for a stray file."""
+    found = _INDEX_NAME.fullmatch(text)
+    if found is None or int(found["version"]) > MAX_VERSION:
+        return None
+    version = int(found["version"])
+    if found["commit"]:
+        return LogName(text, Kind.COMMIT, version, version)
+    if found["whole"]:
+        return LogName(text, Kind.JSON, version, version)
+    return LogName(text, Kind.JSON_PART, version, version, int(found["part"]))
+
+
 def prefix(version: int) -> str:
     """The digits every file of ``version`` starts with: where to list from."""
     return f"{version:020d}"
@@ -110,3 +133,11 @@ def v2(version: int, unique: str, extension: str) -> str:
 
 def compaction(start: int, end: int) -> str:
     return f"{start:020d}.{end:020d}.compacted.json"
+
+
+def json_checkpoint(version: int) -> str:
+    return f"{version:020d}.checkpoint.json"
+
+
+def json_part(version: int, unique: str, number: int) -> str:
+    return f"{version:020d}.checkpoint.{unique}.{number:05d}.json"

@@ -9,7 +9,7 @@ Specification: "Action Reconciliation".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from tidegate.log.actions import (
     CommitActions,
     DomainMetadata,
     Remove,
+    Skip,
     Txn,
 )
 from tidegate.metadata import Metadata
@@ -57,7 +58,10 @@ def dv_ids(vectors: pa.Array) -> pa.Array:
 def file_keys(batch: pa.RecordBatch) -> pa.Array:
     """The key of the logical file in each row: the path, and the vector's id where it has one."""
     paths = canonical_paths(batch.column("path"))
-    vectors = batch.column("deletionVector")
+    at = batch.schema.get_field_index("deletionVector")
+    if at < 0:
+        return paths
+    vectors = batch.column(at)
     if vectors.null_count == len(vectors):
         return paths
     return pc.coalesce(pc.binary_join_element_wise(paths, dv_ids(vectors), "\x00"), paths)
@@ -250,6 +254,17 @@ def small_state(actions: CommitActions) -> SmallState:
         {t.app_id: t for t in actions.txns},
         {d.domain: d for d in actions.domains},
     )
+
+
+def reconcile_skips(known: Mapping[str, Skip], commits: Iterable[CommitActions]) -> dict[str, Skip]:
+    """The skips after ``commits``, given oldest first: the newest of a path counts, removed ones go."""
+    out = dict(known)
+    for actions in commits:
+        for batch in actions.removes if out else ():
+            gone = pc.is_in(pa.array(list(out), pa.string()), value_set=batch.column("path"))
+            out = {path: s for (path, s), drop in zip(out.items(), gone.to_pylist(), strict=True) if not drop}
+        out.update((s.path, s) for s in actions.skips)
+    return out
 
 
 def empty_adds() -> pa.Table:

@@ -18,14 +18,13 @@ from tidegate.files import stats as statistics
 from tidegate.files.paths import refuse_outside
 from tidegate.files.predicate import Predicate
 from tidegate.files.skipping import keep_mask, needed_columns
-from tidegate.log.actions import ADD_SCHEMA
-from tidegate.log.checkpoint.read import CheckpointReader, conform
+from tidegate.log.actions import DELTA_FORM, Form
+from tidegate.log.checkpoint.read import conform
+from tidegate.log.dialect import Reader
+from tidegate.log.index_stats import with_parsed_stats
 from tidegate.log.replay import hide, keep_rows
 from tidegate.metadata import Metadata
 from tidegate.schema.mapping import logical_to_physical, mapping_mode
-
-_KEY = ("path", "deletionVector")
-_PRUNE = ("partitionValues", "stats")
 
 
 @dataclass(frozen=True)
@@ -35,37 +34,42 @@ class FileScan:
     metadata: Metadata
     columns: tuple[str, ...]
     predicate: Predicate | None
+    form: Form = DELTA_FORM
 
     @classmethod
     def plan(
-        cls, metadata: Metadata, predicate: str | Predicate | None, columns: Sequence[str] | None
+        cls,
+        metadata: Metadata,
+        predicate: str | Predicate | None,
+        columns: Sequence[str] | None,
+        form: Form = DELTA_FORM,
     ) -> FileScan:
         """Check what was asked for before anything is read."""
-        names = tuple(ADD_SCHEMA.names) if columns is None else tuple(columns)
-        unknown = [c for c in names if c not in ADD_SCHEMA.names]
+        names = tuple(form.adds.names) if columns is None else tuple(columns)
+        unknown = [c for c in names if c not in form.adds.names]
         if unknown or not names:
             raise PredicateError(
                 f"There is no column {', '.join(unknown)} in the file list."
                 if unknown
                 else "No column is asked for.",
-                hint=f"The columns are: {', '.join(ADD_SCHEMA.names)}.",
+                hint=f"The columns are: {', '.join(form.adds.names)}.",
             )
         if isinstance(predicate, str):
             predicate = predicates.parse(predicate)
         if predicate is not None:
             predicate = predicate.resolve(metadata.schema)
-        return cls(metadata, names, predicate)
+        return cls(metadata, names, predicate, form)
 
     @property
     def output_schema(self) -> pa.Schema:
-        return pa.schema([ADD_SCHEMA.field(c) for c in self.columns])
+        return pa.schema([self.form.adds.field(c) for c in self.columns])
 
     def covered_by(self, names: Iterable[str]) -> bool:
         """Whether a table with the columns ``names`` answers this scan."""
         have = set(names)
-        need = {*self.columns, *_KEY}
+        need = {*self.columns, *self.form.key}
         if self.predicate is not None:
-            need |= {*_PRUNE}
+            need |= {*self.form.prune}
         return need <= have
 
     def apply(self, table: pa.Table) -> pa.Table:
@@ -82,7 +86,9 @@ class FileScan:
         if self.predicate is None:
             return [batch]
         mask = keep_mask(
-            batch,
+            with_parsed_stats(batch, self.predicate, self.metadata)
+            if "minValues" in self.form.prune
+            else batch,
             self.predicate,
             self.metadata.schema,
             self.metadata.partition_columns,
@@ -92,9 +98,9 @@ class FileScan:
 
     # ------------------------------------------------------------------ checkpoints
 
-    def checkpoint_columns(self, reader: CheckpointReader) -> list[str]:
+    def checkpoint_columns(self, reader: Reader) -> list[str]:
         """The fields of ``add`` to read from a checkpoint, statistics in their cheapest form."""
-        need = list(dict.fromkeys([*self.columns, *_KEY]))
+        need = list(dict.fromkeys([*self.columns, *self.form.key]))
         if "stats" in need and self._renders_stats(reader):
             need += ["stats_parsed"]
         looked_at = self._looked_at()
@@ -103,8 +109,8 @@ class FileScan:
         if "stats" in looked_at:
             if reader.has_parsed_stats:
                 need += self._parsed_columns() if "stats_parsed" not in need else []
-            elif "stats" not in need:
-                need.append("stats")
+            else:
+                need += [c for c in self.form.prune if c not in need and c != "partitionValues"]
         return need
 
     def _looked_at(self) -> frozenset[str]:
@@ -118,7 +124,7 @@ class FileScan:
             mapping_mode(self.metadata),
         )
 
-    def _renders_stats(self, reader: CheckpointReader) -> bool:
+    def _renders_stats(self, reader: Reader) -> bool:
         """Whether the JSON text must be made from ``stats_parsed``, as the checkpoint has no other."""
         return not reader.has_field("add.stats") and reader.has_parsed_stats
 
@@ -135,7 +141,7 @@ class FileScan:
         return out
 
     def processor(
-        self, reader: CheckpointReader, hidden: Callable[[], pa.Array | None], *, keep_parsed: bool = False
+        self, reader: Reader, hidden: Callable[[], pa.Array | None], *, keep_parsed: bool = False
     ) -> Callable[[pa.RecordBatch], list[pa.RecordBatch]]:
         """What to do with a batch of the checkpoint: reconcile, prune, render, project.
 
@@ -144,9 +150,9 @@ class FileScan:
         render = "stats" in self.columns and self._renders_stats(reader)
         prune = self.predicate is not None
         schema = (
-            ADD_SCHEMA
+            self.form.adds
             if prune
-            else pa.schema([ADD_SCHEMA.field(c) for c in dict.fromkeys([*self.columns, *_KEY])])
+            else pa.schema([self.form.adds.field(c) for c in dict.fromkeys([*self.columns, *self.form.key])])
         )
 
         def process(batch: pa.RecordBatch) -> list[pa.RecordBatch]:

@@ -8,7 +8,7 @@ Specification: "Checkpoints", "Log Compaction Files", "Last Checkpoint File".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tidegate.errors import (
@@ -104,7 +104,13 @@ class Segment:
 
 
 def list_log(
-    store: Store, log_dir: str, start: int, until: int | None = None, *, before: int | None = None
+    store: Store,
+    log_dir: str,
+    start: int,
+    until: int | None = None,
+    *,
+    before: int | None = None,
+    parse: Callable[[str], LogName | None] = names.parse,
 ) -> Listing:
     """List the log from version ``start`` up to and including ``until``.
 
@@ -116,7 +122,7 @@ def list_log(
         bare = info.name.rsplit("/", 1)[-1]
         if bare[:1] == "_":
             continue
-        parsed = names.parse(bare)
+        parsed = parse(bare)
         if parsed is None:
             continue
         if until is not None and parsed.version > until:
@@ -136,6 +142,9 @@ def list_log(
                 out.compactions.append(found)
         elif parsed.kind is Kind.PART:
             parts.setdefault((parsed.version, parsed.parts), {})[parsed.part] = found
+        elif parsed.kind is Kind.JSON_PART:
+            # Only a manifest says which parts belong together; to a listing each is a stray.
+            out.stray_parts.append(found)
         else:
             out.checkpoints.append(Checkpoint(parsed.version, parsed.kind, (found,)))
     for (version, count), have in parts.items():
@@ -146,7 +155,7 @@ def list_log(
             out.incomplete[version] = count
             out.stray_parts += have.values()
     # Of several checkpoints of one version the V2 form comes last, so that it is tried first.
-    order = {Kind.PART: 0, Kind.CLASSIC: 1, Kind.V2: 2}
+    order = {Kind.PART: 0, Kind.CLASSIC: 1, Kind.JSON: 1, Kind.V2: 2}
     out.checkpoints.sort(key=lambda c: (c.version, order[c.kind], c.key))
     return out
 
@@ -165,7 +174,8 @@ def build(
         raise NotATableError(
             "There is no table here: the log directory is missing or holds no commit.",
             table=table,
-            hint="Check the path; a Delta table has a _delta_log directory with JSON commits in it.",
+            hint="Check the path: a Delta table has a directory _delta_log with JSON commits in it, an index "
+            "table a directory _transaction_log.",
         )
     usable = [
         c for c in listing.checkpoints if c.key not in unusable and (version is None or c.version <= version)

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate import properties
 from tidegate.errors import (
@@ -38,10 +39,13 @@ from tidegate.files.predicate import Predicate
 from tidegate.log import checksum as checksums
 from tidegate.log import names
 from tidegate.log import segment as segments
-from tidegate.log.actions import ADD_SCHEMA, REMOVE_SCHEMA, CommitActions, DomainMetadata, Txn
+from tidegate.log.actions import ADD_SCHEMA, CommitActions, DomainMetadata, Skip, Txn
 from tidegate.log.checkpoint import hint as hints
-from tidegate.log.checkpoint.read import CheckpointReader, conform
+from tidegate.log.checkpoint.hint import Hint
+from tidegate.log.checkpoint.json_read import JsonCheckpointReader
+from tidegate.log.checkpoint.read import conform
 from tidegate.log.checksum import Checksum
+from tidegate.log.dialect import Reader
 from tidegate.log.names import Kind
 from tidegate.log.replay import (
     FileTail,
@@ -49,6 +53,7 @@ from tidegate.log.replay import (
     check_commit,
     hide,
     reconcile_files,
+    reconcile_skips,
     reconcile_small,
     small_state,
 )
@@ -56,6 +61,7 @@ from tidegate.log.scan import FileScan
 from tidegate.log.segment import Checkpoint, LogFile, Segment
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
+from tidegate.protocol import indextables
 from tidegate.protocol.negotiate import assert_features_match
 from tidegate.protocol.protocol import Protocol
 from tidegate.schema.types import StructType
@@ -65,6 +71,8 @@ T = TypeVar("T")
 
 # An updated snapshot with more commits than this looks for a newer checkpoint to stand on.
 _LONG_TAIL = 64
+# The format in the hint of an index table whose state newer clients keep in Avro files.
+_AVRO = "avro-state"
 
 _CHECKPOINT_FAILURES = (
     CheckpointCorruptError,
@@ -117,8 +125,9 @@ class Snapshot:
         self._loaded = loaded
         self._known_small = small
         self._known_checksum = checksum
-        self._readers: dict[str, CheckpointReader] = {}
+        self._readers: dict[str, Reader] = {}
         self._ground: Ground | None = None
+        self._hint: Hint | None = None
 
     def __repr__(self) -> str:
         return f"Snapshot({self.log.url!r}, version={self.version})"
@@ -151,6 +160,25 @@ class Snapshot:
 
     @cached_property
     def _head(self) -> tuple[Protocol, Metadata]:
+        protocol, metadata = self._spoken
+        if protocol is None:
+            unspoken = self.log.dialect.unspoken
+            if unspoken is None:
+                raise NoProtocolError(
+                    "No protocol action is found up to this version, so nobody can say who may read it.",
+                    table=self.url,
+                    version=self.version,
+                )
+            protocol = unspoken(self.url)
+        return protocol, metadata
+
+    @property
+    def spoken_protocol(self) -> Protocol | None:
+        """The protocol as an action of the log says it; None where an index table's log has none."""
+        return self._spoken[0]
+
+    @cached_property
+    def _spoken(self) -> tuple[Protocol | None, Metadata]:
         crc = self.checksum
         if crc is not None and crc.protocol is not None and crc.metadata is not None:
             return crc.protocol, crc.metadata
@@ -164,12 +192,6 @@ class Snapshot:
                     break
             else:
                 state = self._small
-        if state.protocol is None:
-            raise NoProtocolError(
-                "No protocol action is found up to this version, so nobody can say who may read it.",
-                table=self.url,
-                version=self.version,
-            )
         if state.metadata is None:
             raise NoMetadataError(
                 "No metaData action is found up to this version, so the table has no schema.",
@@ -210,7 +232,7 @@ class Snapshot:
     @property
     def small(self) -> SmallState:
         """Protocol, metadata, application transactions and domains in one value."""
-        protocol, metadata = self._head
+        protocol, metadata = self._spoken
         return SmallState(protocol, metadata, self._small.txns, self._small.domains)
 
     @property
@@ -248,6 +270,18 @@ class Snapshot:
     def domains(self) -> Mapping[str, DomainMetadata]:
         """The live domains, by name."""
         return MappingProxyType(self._small.live_domains())
+
+    @cached_property
+    def skips(self) -> Mapping[str, Skip]:
+        """On index tables: the splits that could not be used, by path; a removed one is forgotten."""
+        return MappingProxyType(self._replay(self._replay_skips))
+
+    def _replay_skips(self) -> dict[str, Skip]:
+        reader = self._reader()
+        known = reader.skips if isinstance(reader, JsonCheckpointReader) else ()
+        # Newest first is how a segment comes, and oldest first how skips add up.
+        commits = [self.actions(d) for d in reversed(self._segment.deltas())]
+        return reconcile_skips({s.path: s for s in known}, commits)
 
     # ------------------------------------------------------------------ time
 
@@ -306,7 +340,7 @@ class Snapshot:
         ``predicate`` (SQL text) drops files that cannot hold a matching row; it may keep a file
         too many, never one too few.
         """
-        scan = FileScan.plan(self.metadata, predicate, columns)
+        scan = FileScan.plan(self.metadata, predicate, columns, self.log.dialect.form)
         if scan.covered_by(self._loaded_names()):
             loaded = self._replay(self._overlay)
             return loaded.select(scan.columns) if scan.predicate is None else scan.apply(loaded)
@@ -369,7 +403,8 @@ class Snapshot:
         reader = self._reader()
         if reader is None:
             return
-        scan = FileScan(self.metadata, tuple(ADD_SCHEMA.names), None)
+        form = self.log.dialect.form
+        scan = FileScan(self.metadata, tuple(form.adds.names), None, form)
         columns = scan.checkpoint_columns(reader)
         if parsed and "stats_parsed" not in columns and reader.has_parsed_stats:
             columns.append("stats_parsed")
@@ -392,6 +427,7 @@ class Snapshot:
         return self.log.clock() - keep
 
     def _read_tombstones(self) -> pa.Table:
+        schema = self.log.dialect.form.removes
         tail = self._tail()
         out = list(tail.removes)
         ground = self._standing()
@@ -401,19 +437,21 @@ class Snapshot:
         elif reader is not None:
 
             def process(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-                return hide(conform(batch, REMOVE_SCHEMA), tail.keys)
+                return hide(conform(batch, schema), tail.keys)
 
-            out += reader.batches("remove", REMOVE_SCHEMA.names, process)
+            out += reader.batches("remove", schema.names, process)
         for batch in out:
             refuse_outside(batch.column("path"))
-        return pa.Table.from_batches(out, REMOVE_SCHEMA)
+        return pa.Table.from_batches(out, schema)
 
     @cached_property
     def _counts(self) -> tuple[int, int]:
         crc = self.checksum
         if crc is not None:
             return crc.num_files, crc.table_size_bytes
-        table = self.files(columns=["path", "size", "deletionVector"])
+        table = self.files(columns=["size", *self.log.dialect.form.key])
+        if not self.log.dialect.checksums:
+            return table.num_rows, pc.sum(table.column("size")).as_py() or 0
         counts = checksums.count(table.to_batches())
         return counts.files, counts.size
 
@@ -449,16 +487,17 @@ class Snapshot:
 
     def _shorten(self) -> None:
         """Replace a tail that has grown long by a checkpoint that others have written meanwhile."""
-        hint = hints.read(self.log.store, self.log.log_dir)
+        hint = read_hint(self.log)
         if hint is None or not self._segment.base_version < hint.version <= self.version:
             return
-        listing = segments.list_log(self.log.store, self.log.log_dir, hint.version, self.version)
+        listing = self.log.listing(hint.version, self.version)
         try:
             found = segments.build(listing, self.url, self.version, self._unusable)
         except LogError:
             return
         if found is not None and found.checkpoint is not None:
             self._stand_on(found)
+            self._hint = hint
 
     def stand_on(self, checkpoint: Checkpoint, ground: Ground | None = None) -> None:
         """Take a checkpoint of this very version, just written, as the ground from here on."""
@@ -490,7 +529,7 @@ class Snapshot:
         known = self._last
         if known is None:
             # All of it is a checkpoint, whose commit may be gone: what else is there tells.
-            listing = segments.list_log(self.log.store, self.log.log_dir, self.version)
+            listing = self.log.listing(self.version)
             here = [c for c in listing.checkpoints if c.version == self.version]
             follows = self.version + 1 in listing.commits or segments.latest(listing) == self.version
             return follows and self._segment.checkpoint in here
@@ -514,7 +553,7 @@ class Snapshot:
             decoded = {k: v for k, v in decoded.items() if k in keep}
         decoded = {**decoded, **{f.name.text: a for f, a in new}}
         if small is not None:
-            small = SmallState(*self._head, small.txns, small.domains)
+            small = SmallState(*self._spoken, small.txns, small.domains)
             for _, actions in new:
                 small = small_state(actions).over(small)
         out = Snapshot(
@@ -524,26 +563,30 @@ class Snapshot:
         out._unusable = self._unusable
         out._readers = self._readers
         out._ground = self._ground
-        if small is None and checksum is None and "_head" in self.__dict__:
-            out._inherit_head(self._head, [a for _, a in new])
+        out._hint = self._hint
+        if small is None and checksum is None and "_spoken" in self.__dict__:
+            out._inherit_head(self._spoken, [a for _, a in new])
+        if "skips" in self.__dict__:
+            skips = reconcile_skips(self.skips, [a for _, a in new])
+            out.__dict__["skips"] = MappingProxyType(skips)
         out.check_readable()
         return out
 
-    def _inherit_head(self, head: tuple[Protocol, Metadata], new: list[CommitActions]) -> None:
+    def _inherit_head(self, head: tuple[Protocol | None, Metadata], new: list[CommitActions]) -> None:
         protocol, metadata = head
         for actions in new:
             protocol = actions.protocol or protocol
             metadata = actions.metadata or metadata
-        self.__dict__["_head"] = (protocol, metadata)
+        self.__dict__["_spoken"] = (protocol, metadata)
 
     def check_readable(self) -> None:
         """Refuse a version that this client may not read, before anything else is done with it."""
         protocol, metadata = self._head
         try:
-            protocol.validate()
+            protocol.validate(self.log.registry.rules)
             self.log.registry.check_read(protocol, table=self.url, version=self.version)
             assert_features_match(protocol, metadata, self.log.registry)
-            metadata.validate()
+            self.log.dialect.check_metadata(metadata)
         except TidegateError as e:
             raise e.at(table=self.url, version=self.version) from None
 
@@ -570,13 +613,15 @@ class Snapshot:
             self._decoded[found.name.text] = actions
         return actions
 
-    def _reader(self) -> CheckpointReader | None:
+    def _reader(self) -> Reader | None:
         checkpoint = self._segment.checkpoint
         if checkpoint is None:
             return None
         reader = self._readers.get(checkpoint.key)
         if reader is None:
-            reader = CheckpointReader(self.log.store, self.log.log_dir, checkpoint)
+            hint = self._hint
+            known = hint is not None and hint.version == checkpoint.version
+            reader = self.log.reader(checkpoint, hint.checksum if hint is not None and known else None)
             self._readers[checkpoint.key] = reader
         return reader
 
@@ -604,7 +649,7 @@ class Snapshot:
         if bad is None:
             return False
         self._unusable |= {bad.key}
-        listing = segments.list_log(self.log.store, self.log.log_dir, 0, self.version)
+        listing = self.log.listing(0, self.version)
         try:
             found = segments.build(listing, self.url, self.version, self._unusable)
         except LogError:
@@ -666,14 +711,26 @@ def read_commits(
 
 def load(log: TableLog, version: int | None = None) -> Snapshot:
     """The snapshot of ``version``, of the latest one when None; the client's right to read is checked."""
-    hint = hints.read(log.store, log.log_dir)
+    hint = read_hint(log)
     start = 0
     if hint is not None and (version is None or hint.version <= version):
         start = hint.version
-    segment = _segment(log, version, start)
+    try:
+        segment = _segment(log, version, start)
+    except LogError:
+        if hint is not None and hint.format == _AVRO:
+            # The commits are gone, and what stands for them only newer clients can read.
+            log.registry.check_read(indextables.AVRO_STATE, table=log.url, version=hint.version)
+        raise
     snapshot = Snapshot(log, segment)
+    snapshot._hint = hint
     snapshot._replay(snapshot.check_readable)
     return snapshot
+
+
+def read_hint(log: TableLog) -> Hint | None:
+    """What ``_last_checkpoint`` says, None where there is none that can be believed."""
+    return hints.read(log.store, log.log_dir, log.dialect.decode_hint)
 
 
 def _segment(log: TableLog, version: int | None, start: int) -> Segment:
@@ -688,7 +745,7 @@ def _segment(log: TableLog, version: int | None, start: int) -> Segment:
         spans.append((0, None))
     spans.append(spans[-1])
     for at, (first, until) in enumerate(spans):
-        listing = segments.list_log(log.store, log.log_dir, first, until)
+        listing = log.listing(first, until)
         try:
             found = segments.build(listing, log.url, version)
         except VersionsNotContiguousError:
@@ -706,8 +763,6 @@ def _segment(log: TableLog, version: int | None, start: int) -> Segment:
 
 def drop_expired(table: pa.Table, horizon: int) -> pa.Table:
     """Tombstones that are younger than ``horizon``; one without a time counts as expired."""
-    import pyarrow.compute as pc
-
     times = pc.fill_null(table.column("deletionTimestamp"), 0)
     return table.filter(pc.greater(times, horizon))
 

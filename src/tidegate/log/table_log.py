@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from os import PathLike
 
 from tidegate.log import names
-from tidegate.log.dialect import DELTA, Dialect
+from tidegate.log import segment as segments
+from tidegate.log.dialect import DELTA, Dialect, Reader
+from tidegate.log.segment import Checkpoint, Listing
 from tidegate.protocol.feature import Registry
 from tidegate.storage.opening import open_store
 from tidegate.storage.store import Store
@@ -40,10 +42,11 @@ class TableLog:
         url: str | PathLike[str],
         storage_options: Mapping[str, str] | None = None,
         *,
+        dialect: Dialect = DELTA,
         clock: Clock = system_clock,
     ) -> TableLog:
         """The log of the table at ``url``; nothing is read yet."""
-        return cls(open_store(url, storage_options), clock=clock)
+        return cls(open_store(url, storage_options), dialect, clock, dialect.registry)
 
     @property
     def url(self) -> str:
@@ -56,6 +59,16 @@ class TableLog:
     def path(self, name: str) -> str:
         """The store's name of the log file ``name``."""
         return f"{self.dialect.log_dir}/{name}"
+
+    def listing(self, start: int = 0, until: int | None = None, *, before: int | None = None) -> Listing:
+        """What the log directory holds from version ``start`` on; see ``segment.list_log``."""
+        return segments.list_log(
+            self.store, self.log_dir, start, until, before=before, parse=self.dialect.parse
+        )
+
+    def reader(self, checkpoint: Checkpoint, expected: str | None = None) -> Reader:
+        """Who reads ``checkpoint``; ``expected`` is the checksum of its bytes, where one is known."""
+        return self.dialect.reader(self.store, self.log_dir, checkpoint, expected)
 
     def commit_path(self, version: int) -> str:
         return self.path(names.commit(version))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -31,6 +32,12 @@ class Hint(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     num_of_add_files: int | None = None
     v2_checkpoint: dict[str, Any] | None = None
     checksum: str | None = None
+    # On index tables, where ``checksum`` is that of the checkpoint's bytes:
+    num_files: int | None = None
+    created_time: int | None = None
+    checkpoint_id: str | None = None
+    format: str | None = None
+    state_dir: str | None = None
 
 
 def canonical(value: Any, path: str = "") -> list[tuple[str, str]]:
@@ -79,6 +86,19 @@ def decode(data: bytes) -> Hint | None:
     return hint
 
 
+def decode_index(data: bytes) -> Hint | None:
+    """The hint of an index table; its checksum speaks of the checkpoint, and is proven when that is read."""
+    try:
+        hint = msgspec.json.decode(data, type=Hint)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return hint if 0 <= hint.version <= names.MAX_VERSION else None
+
+
+def encode_index(hint: Hint) -> bytes:
+    return msgspec.json.encode(hint)
+
+
 def encode(hint: Hint) -> bytes:
     """The text of the hint: version, size and parts first, as old readers want, checksum last."""
     value = {k: v for k, v in msgspec.to_builtins(hint).items() if k != "checksum"}
@@ -86,7 +106,7 @@ def encode(hint: Hint) -> bytes:
     return msgspec.json.encode(value)
 
 
-def read(store: Store, log_dir: str) -> Hint | None:
+def read(store: Store, log_dir: str, decode: Callable[[bytes], Hint | None] = decode) -> Hint | None:
     """The hint of a log, None where there is none that can be believed."""
     try:
         data = store.get(f"{log_dir}/{names.LAST_CHECKPOINT}")

@@ -286,7 +286,7 @@ class CheckpointReader:
                 ],
             )
 
-        yield from _in_order(work, tasks)
+        yield from in_order(work, tasks)
 
 
 def sidecar_name(sidecar: Sidecar) -> str:
@@ -298,7 +298,7 @@ def _fields(struct: pa.StructArray) -> list[pa.Array]:
     return [struct.field(i) for i in range(struct.type.num_fields)]
 
 
-def _in_order(work: Callable[[Any], list[pa.RecordBatch]], tasks: Sequence[Any]) -> Iterator[pa.RecordBatch]:
+def in_order(work: Callable[[Any], list[pa.RecordBatch]], tasks: Sequence[Any]) -> Iterator[pa.RecordBatch]:
     """Run ``work`` over ``tasks`` on a few threads, at most twice as many tasks ahead as threads."""
     if len(tasks) < 2 or WORKERS < 2:
         for task in tasks:

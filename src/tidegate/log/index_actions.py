@@ -1,0 +1,182 @@
+"""The actions of an index table's log: their lines, their columns and the envelope of their files.
+
+``add`` says far more of a split than of a parquet file; ``skip`` (``mergeskip`` in logs of other writers)
+is the one action that Delta does not have. A file may carry a prefix of two bytes and be compressed: its
+name stays the same, and plain and compressed files stand side by side. Unknown actions and fields are
+ignored, malformed lines are errors that name file and line.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+
+import msgspec
+import pyarrow as pa
+
+from tidegate.errors import CommitCorruptError
+from tidegate.log.actions import STRING_MAP, CommitActions, Form, Line, Long, Skip, decode_commit
+
+# Beside the required fields: what version 1 of the protocol has. All other fields need version 2.
+VERSION_1_FIELDS = (
+    "path",
+    "partitionValues",
+    "size",
+    "modificationTime",
+    "dataChange",
+    "tags",
+    "stats",
+    "minValues",
+    "maxValues",
+    "numRecords",
+)
+
+
+class IndexAdd(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A split joins the table. Times in ``time_range_*`` are ISO 8601 texts, all others milliseconds."""
+
+    path: str
+    partition_values: dict[str, str | None]
+    size: Long
+    modification_time: Long
+    data_change: bool
+    tags: dict[str, str | None] | None = None
+    stats: str | None = None
+    min_values: dict[str, str | None] | None = None
+    max_values: dict[str, str | None] | None = None
+    num_records: Long | None = None
+    footer_start_offset: Long | None = None
+    footer_end_offset: Long | None = None
+    has_footer_offsets: bool | None = None
+    hotcache_start_offset: Long | None = None
+    hotcache_length: Long | None = None
+    time_range_start: str | None = None
+    time_range_end: str | None = None
+    split_tags: list[str] | None = None
+    delete_opstamp: Long | None = None
+    num_merge_ops: Long | None = None
+    doc_mapping_json: str | None = None
+    uncompressed_size_bytes: Long | None = None
+    doc_mapping_ref: str | None = None
+    companion_source_files: list[str] | None = None
+    companion_delta_version: Long | None = None
+    companion_fast_field_mode: str | None = None
+
+
+class IndexRemove(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A split leaves the table."""
+
+    path: str
+    deletion_timestamp: Long | None = None
+    data_change: bool = True
+    extended_file_metadata: bool | None = None
+    partition_values: dict[str, str | None] | None = None
+    size: Long | None = None
+    tags: dict[str, str | None] | None = None
+
+
+class IndexLine(Line, frozen=True):
+    """One line of a commit or a checkpoint."""
+
+    add: IndexAdd | None = None  # type: ignore[assignment]
+    remove: IndexRemove | None = None  # type: ignore[assignment]
+    skip: Skip | None = None
+    mergeskip: Skip | None = None
+
+
+_STRINGS = pa.list_(pa.string())
+INDEX_ADD_SCHEMA = pa.schema(
+    [
+        ("path", pa.string()),
+        ("partitionValues", STRING_MAP),
+        ("size", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("tags", STRING_MAP),
+        ("stats", pa.string()),
+        ("minValues", STRING_MAP),
+        ("maxValues", STRING_MAP),
+        ("numRecords", pa.int64()),
+        ("footerStartOffset", pa.int64()),
+        ("footerEndOffset", pa.int64()),
+        ("hasFooterOffsets", pa.bool_()),
+        ("hotcacheStartOffset", pa.int64()),
+        ("hotcacheLength", pa.int64()),
+        ("timeRangeStart", pa.string()),
+        ("timeRangeEnd", pa.string()),
+        ("splitTags", _STRINGS),
+        ("deleteOpstamp", pa.int64()),
+        ("numMergeOps", pa.int64()),
+        ("docMappingJson", pa.string()),
+        ("uncompressedSizeBytes", pa.int64()),
+        ("docMappingRef", pa.string()),
+        ("companionSourceFiles", _STRINGS),
+        ("companionDeltaVersion", pa.int64()),
+        ("companionFastFieldMode", pa.string()),
+    ]
+)
+INDEX_REMOVE_SCHEMA = pa.schema(
+    [
+        ("path", pa.string()),
+        ("deletionTimestamp", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("extendedFileMetadata", pa.bool_()),
+        ("partitionValues", STRING_MAP),
+        ("size", pa.int64()),
+        ("tags", STRING_MAP),
+    ]
+)
+
+
+def _skip_of(line: Line) -> Skip | None:
+    assert isinstance(line, IndexLine)
+    return line.skip if line.skip is not None else line.mergeskip
+
+
+INDEX_FORM = Form(
+    msgspec.json.Decoder(IndexLine).decode,
+    IndexAdd,
+    IndexRemove,
+    INDEX_ADD_SCHEMA,
+    INDEX_REMOVE_SCHEMA,
+    ("path",),
+    ("partitionValues", "stats", "minValues", "maxValues", "numRecords"),
+    _skip_of,
+)
+
+
+# ---------------------------------------------------------------------------- the envelope
+
+_MAGIC = 0x01
+_GZIP = 0x01
+_LEVEL = 6
+
+
+def unwrapped(data: bytes, name: str) -> bytes:
+    """The text of a log file, which may be compressed behind a prefix."""
+    if not data or data[0] != _MAGIC:
+        return data
+    if len(data) < 3 or data[1] != _GZIP:
+        codec = f"the codec {data[1]:#04x}" if len(data) > 1 else "no codec"
+        raise CommitCorruptError(
+            f"The file is marked as compressed, with {codec}; only gzip (0x01) is known.",
+            file=name,
+            hint="Restore the file from a backup, or look for a newer release of Tidegate.",
+        )
+    try:
+        return gzip.decompress(data[2:])
+    except (OSError, EOFError, zlib.error) as e:
+        raise CommitCorruptError(
+            f"The compressed file cannot be unpacked: {e}.", file=name, hint="Restore it from a backup."
+        ) from e
+
+
+def wrapped(data: bytes) -> bytes:
+    """The compressed form of a log file."""
+    # Without a time of its own, equal texts have equal bytes.
+    return bytes((_MAGIC, _GZIP)) + gzip.compress(data, _LEVEL, mtime=0)
+
+
+def decode_index_commit(data: bytes, name: str) -> CommitActions:
+    """Decode the bytes of a commit, or of one file of a JSON checkpoint."""
+    return decode_commit(unwrapped(data, name), name, INDEX_FORM)
