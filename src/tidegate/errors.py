@@ -45,6 +45,7 @@ The tree::
     │   ├── ColumnMappingInvalidError   COLUMN_MAPPING_INVALID
     │   ├── PropertyError            PROPERTY_INVALID
     │   ├── TableExistsError         TABLE_EXISTS
+    │   ├── TableNotFoundError       TABLE_NOT_FOUND
     │   ├── AlterRefusedError        ALTER_REFUSED
     │   ├── MaintenanceRefusedError  MAINTENANCE_REFUSED
     │   └── ProtocolPropertyError    PROTOCOL_PROPERTY (also an AssertionError)
@@ -533,6 +534,13 @@ class TableExistsError(TableError):
 
     code = "TABLE_EXISTS"
     errorClass = "DELTA_PATH_EXISTS"
+
+
+class TableNotFoundError(TableError):
+    """No table of that name in the catalog."""
+
+    code = "TABLE_NOT_FOUND"
+    errorClass = "TABLE_OR_VIEW_NOT_FOUND"
 
 
 class OptionError(TidegateError):
