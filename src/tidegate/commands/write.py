@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from tidegate.commands.options import WRITE, Options
+from tidegate.commands.removes import as_removes
 from tidegate.errors import OptionError, SchemaInvalidError, TableExistsError
 from tidegate.files.predicate import parse
 from tidegate.files.skipping import evaluate_partitions
-from tidegate.log.actions import REMOVE_SCHEMA, Action, Txn
+from tidegate.log.actions import Action, Txn
 from tidegate.metadata import Metadata
 from tidegate.schema.mapping import mapping_mode
 from tidegate.schema.types import StructType
@@ -85,7 +86,7 @@ def write(
         Operation("WRITE", parameters),
         adds=adds,
         removes=removes,
-        metrics=_metrics(adds, removes),
+        metrics=write_metrics(adds, removes),
         user_metadata=given.get("userMetadata"),
     )
 
@@ -186,15 +187,6 @@ def _removes(transaction: Transaction, given: Options) -> pa.Table:
     return as_removes(files, transaction.log.clock())
 
 
-def as_removes(files: pa.Table, now: int) -> pa.Table:
-    """Live files as remove actions of this moment."""
-    n = files.num_rows
-    out = files.select([c for c in REMOVE_SCHEMA.names if c in files.column_names and c != "dataChange"])
-    out = out.append_column("deletionTimestamp", pa.array([now] * n, pa.int64()))
-    out = out.append_column("dataChange", pa.array([True] * n, pa.bool_()))
-    return out.append_column("extendedFileMetadata", pa.array([True] * n, pa.bool_()))
-
-
 def _touched(removes: pa.Table | None, adds: pa.Table) -> pa.Table | None:
     """Of the removes those whose partition the adds write into."""
     if removes is None:
@@ -211,7 +203,7 @@ def _unchanged(files: pa.Table) -> pa.Table:
     return files.set_column(at, files.schema.field(at), pa.array([False] * files.num_rows, pa.bool_()))
 
 
-def _metrics(adds: pa.Table, removes: pa.Table | None) -> dict[str, str]:
+def write_metrics(adds: pa.Table, removes: pa.Table | None) -> dict[str, str]:
     rows = sum(pc.sum(num_records(c)).as_py() or 0 for c in adds.column("stats").chunks)
     out = {
         "numFiles": str(adds.num_rows),

@@ -9,9 +9,9 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from tidegate.doors import batch
-from tidegate.doors.batch import session_defaults
 from tidegate.doors.hooks import is_enabled, mark, unmark
 from tidegate.errors import OptionError
+from tidegate.spark.confs import session_defaults
 from tidegate.spark.jvm import gateway_of, is_connect
 
 __all__ = ["disable", "enable", "is_enabled", "session_defaults"]

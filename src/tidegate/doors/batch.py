@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter
 
 from tidegate.commands.read import read
 from tidegate.commands.write import write
 from tidegate.doors.hooks import is_enabled, notes, text, wrap
 from tidegate.errors import OptionError
+from tidegate.spark.confs import session_defaults
 
 FORMAT = "delta"
-_DEFAULTS = "spark.databricks.delta.properties.defaults."
 
 
 def install() -> None:
@@ -134,12 +134,3 @@ def _frame_of(writer: Any) -> DataFrame:
 
 def _path_of(options: dict[str, str]) -> str | None:
     return next((v for k, v in options.items() if k.lower() == "path"), None)
-
-
-def session_defaults(spark: SparkSession) -> dict[str, str]:
-    """The session's defaults for properties of new tables, under the properties' own keys."""
-    found: dict[str, str] = {}
-    for key, value in spark.conf.getAll.items():
-        if key.startswith(_DEFAULTS):
-            found["delta." + key[len(_DEFAULTS) :]] = value
-    return found

@@ -1,21 +1,37 @@
 """``DeltaTable``: the names and signatures of ``delta.tables``, so that a script moves over by its import.
 
 A facade without flesh: every method calls one function of ``commands`` and holds no rule of its own.
-It points at a table, not at a version: each call sees the table as it is at that moment.
+It points at a table, not at a version: each call sees the table as it is at that moment. The methods
+of ALTER TABLE stand beside the drop-in surface, in ``Alterations``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
 
+from tidegate.commands import catalog
+from tidegate.commands.detail import detail
 from tidegate.commands.read import read
+from tidegate.errors import NotATableError, StorageError
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
+from tidegate.spark.analysis import doors
+from tidegate.spark.confs import conf
+from tidegate.table import frames, naming
+from tidegate.table.alterations import Alterations
+from tidegate.table.builder import DeltaTableBuilder
+
+if TYPE_CHECKING:
+    from tidegate.commands.create import Mode
+    from tidegate.table.optimize import DeltaOptimizeBuilder
 
 
-class DeltaTable:
+@doors
+class DeltaTable(Alterations):
     """One Delta table, in one session."""
 
     def __init__(self, spark: SparkSession, log: TableLog, name: str | None = None) -> None:
@@ -23,6 +39,8 @@ class DeltaTable:
         self._log = log
         self._alias: str | None = None
         self._name = name
+
+    # ------------------------------------------------------------------ getting one
 
     @classmethod
     def forPath(
@@ -32,6 +50,57 @@ class DeltaTable:
         log = TableLog.at(path)
         load(log)
         return cls(sparkSession, log)
+
+    @classmethod
+    def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
+        """The table that the catalog knows by a name, or ``delta.`/path```."""
+        log = catalog.log_of(sparkSession, tableOrViewName)
+        named = naming.path_in(tableOrViewName) is None
+        return cls(sparkSession, log, tableOrViewName if named else None)
+
+    @classmethod
+    def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
+        """Whether there is a table at a path."""
+        try:
+            load(TableLog.at(naming.path_in(identifier) or identifier))
+        except (NotATableError, StorageError):
+            return False
+        return True
+
+    @classmethod
+    def convertToDelta(
+        cls,
+        sparkSession: SparkSession,
+        identifier: str,
+        partitionSchema: str | T.StructType | None = None,
+    ) -> DeltaTable:
+        """Make a Delta table of the parquet files at ``parquet.`/path```; no file is moved."""
+        from tidegate.commands.convert import convert
+
+        log = convert(sparkSession, identifier, partitionSchema)
+        return cls(sparkSession, log)
+
+    @classmethod
+    def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """A new table; an error if there is one."""
+        return _builder(sparkSession, "create")
+
+    @classmethod
+    def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """A new table, unless there is one."""
+        return _builder(sparkSession, "createIfNotExists")
+
+    @classmethod
+    def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """Another table in the place of one that must be there."""
+        return _builder(sparkSession, "replace")
+
+    @classmethod
+    def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """A new table, or another one in the place of the one there is."""
+        return _builder(sparkSession, "createOrReplace")
+
+    # ------------------------------------------------------------------ looking at it
 
     def toDF(self) -> DataFrame:
         """The table as it is now, as a DataFrame."""
@@ -44,5 +113,116 @@ class DeltaTable:
         out._alias = aliasName
         return out
 
+    def history(self, limit: int | None = None) -> DataFrame:
+        """The commits still in the log, newest first: DESCRIBE HISTORY."""
+        return frames.history(self._spark, load(self._log).history(limit))
+
+    def detail(self) -> DataFrame:
+        """What the table is now, in one row: DESCRIBE DETAIL."""
+        return frames.rows(self._spark, [detail(load(self._log), self._name)], frames.DETAIL)
+
+    # ------------------------------------------------------------------ table services
+
+    def generate(self, mode: str) -> None:
+        """Write manifests of the live files for engines that read those: ``symlink_format_manifest``."""
+        from tidegate.commands.generate import generate
+
+        generate(self._log, mode)
+
+    def vacuum(self, retentionHours: float | None = None) -> DataFrame:
+        """Delete files that no version within the retention needs. An empty DataFrame, as Delta returns."""
+        from tidegate.commands.vacuum_spark import vacuum
+
+        vacuum(self._spark, self._log, retentionHours)
+        return self._spark.createDataFrame([], T.StructType([]))
+
+    def restoreToVersion(self, version: int) -> DataFrame:
+        """Make the table what it was at a version, as a new commit; the metrics in one row."""
+        if not isinstance(version, int) or isinstance(version, bool):
+            raise ValueError(f"version needs to be an int but got '{type(version)}'.")
+        return self._restored(version=version)
+
+    def restoreToTimestamp(self, timestamp: str) -> DataFrame:
+        """Make the table what it was at a time, ``yyyy-MM-dd`` or ``yyyy-MM-dd HH:mm:ss``."""
+        if not isinstance(timestamp, str):
+            raise ValueError(f"timestamp needs to be a string but got '{type(timestamp)}'.")
+        return self._restored(timestamp=timestamp)
+
+    def _restored(self, version: int | None = None, timestamp: str | None = None) -> DataFrame:
+        from tidegate.commands.restore import restore
+
+        allowed = conf(self._spark, "restore.protocolDowngradeAllowed", False)
+        metrics = restore(self._log, version=version, timestamp=timestamp, allow_downgrade=allowed)
+        return frames.rows(self._spark, [metrics], frames.RESTORE)
+
+    def optimize(self) -> DeltaOptimizeBuilder:
+        """Compaction, Z-order and clustering."""
+        from tidegate.table.optimize import DeltaOptimizeBuilder
+
+        return DeltaOptimizeBuilder(self._spark, self._log)
+
+    def clone(
+        self,
+        target: str,
+        isShallow: bool = False,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """A new table at ``target`` with the rows of this one; shallow clones refer to its files."""
+        return self._clone(target, isShallow, replace, properties)
+
+    def cloneAtVersion(
+        self,
+        version: int,
+        target: str,
+        isShallow: bool = False,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """``clone`` of this table as it was at a version."""
+        return self._clone(target, isShallow, replace, properties, version=version)
+
+    def cloneAtTimestamp(
+        self,
+        timestamp: str,
+        target: str,
+        isShallow: bool = False,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """``clone`` of this table as it was at a time."""
+        return self._clone(target, isShallow, replace, properties, timestamp=timestamp)
+
+    def _clone(
+        self,
+        target: str,
+        shallow: bool,
+        replace: bool,
+        properties: Mapping[str, str] | None,
+        version: int | None = None,
+        timestamp: str | None = None,
+    ) -> DeltaTable:
+        from tidegate.commands import clone as cloning
+
+        place = naming.target(self._spark, target)
+        cloning.clone(
+            self._log,
+            TableLog.at(place.path),
+            shallow=shallow,
+            replace=replace,
+            properties=properties,
+            version=version,
+            timestamp=timestamp,
+        )
+        naming.register(self._spark, place)
+        return DeltaTable(self._spark, TableLog.at(place.path), place.name)
+
     def __repr__(self) -> str:
         return f"DeltaTable({self._name or self._log.url!r})"
+
+
+def _builder(spark: SparkSession | None, mode: Mode) -> DeltaTableBuilder:
+    session = spark or SparkSession.getActiveSession()
+    if session is None:
+        raise ValueError("There is no active Spark session; pass one.")
+    return DeltaTableBuilder(session, mode)

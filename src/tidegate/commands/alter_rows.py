@@ -1,0 +1,95 @@
+"""Changes of a table that its rows must allow: CHECK constraints and NOT NULL, verified before they land.
+
+The rows are counted in the same transaction that commits the change, which has read the whole table:
+a row that another writer adds meanwhile is a conflict, never an exception to the rule.
+"""
+
+from __future__ import annotations
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tidegate.commands.alter import begin
+from tidegate.commands.alter_columns import ColumnChange, altered, change_operation, commit_altered
+from tidegate.errors import AlterRefusedError, InvariantViolationException
+from tidegate.log.snapshot import Snapshot
+from tidegate.log.table_log import TableLog
+from tidegate.schema.constraints import check_constraints, constraint_key
+from tidegate.schema.paths import join_path, split_path
+from tidegate.spark.scan.native import scan
+from tidegate.transaction.pending import Operation
+from tidegate.transaction.transaction import Committed
+
+
+def add_constraint(spark: SparkSession, log: TableLog, name: str, expression: str) -> Committed:
+    """ADD CONSTRAINT name CHECK (expression): every row there is must meet it already."""
+    transaction, snapshot = begin(log)
+    before = snapshot.metadata.configuration
+    if constraint_key(name).lower() in {k.lower() for k in before}:
+        raise AlterRefusedError(
+            f"There is a constraint {name} already: {check_constraints(before).get(name.lower(), '')}",
+            table=log.url,
+            hint="Drop it first.",
+            errorClass="DELTA_CONSTRAINT_ALREADY_EXISTS",
+        )
+    _check_boolean(spark, snapshot, expression)
+    transaction.read_table()
+    bad = _count(spark, snapshot, f"NOT coalesce(({expression}), false)")
+    if bad:
+        raise InvariantViolationException(
+            f"{bad} rows of the table do not meet {expression}.",
+            table=log.url,
+            version=snapshot.version,
+            hint="Correct or delete them first.",
+            errorClass="DELTA_NEW_CHECK_CONSTRAINT_VIOLATION",
+        )
+    transaction.update_metadata(
+        snapshot.metadata.with_configuration({**before, constraint_key(name): expression})
+    )
+    return transaction.commit(operation=Operation("ADD CONSTRAINT", {"name": name, "expr": expression}))
+
+
+def alter_column(spark: SparkSession, log: TableLog, name: str, change: ColumnChange) -> Committed | None:
+    """CHANGE COLUMN; a column becomes NOT NULL only where no row has null in it."""
+    if change.nullable is not False:
+        return commit_altered(log, name, change)
+    transaction, snapshot = begin(log)
+    metadata, path = altered(snapshot, name, change)
+    if metadata == snapshot.metadata:
+        return None
+    transaction.read_table()
+    column = join_path(split_path(name))
+    inside = f"{join_path(path[:-1])} IS NOT NULL AND " if len(path) > 1 else ""
+    bad = _count(spark, snapshot, f"{inside}{column} IS NULL")
+    if bad:
+        raise InvariantViolationException(
+            f"{bad} rows of the table have null in {column}.",
+            table=log.url,
+            version=snapshot.version,
+            hint="Fill or delete them first.",
+            errorClass="DELTA_NEW_NOT_NULL_VIOLATION",
+        )
+    transaction.update_metadata(metadata)
+    return transaction.commit(operation=change_operation(metadata, path, change.position))
+
+
+def _check_boolean(spark: SparkSession, snapshot: Snapshot, expression: str) -> None:
+    """Refuse what does not parse, names no column of the table, or is no condition on one row."""
+    try:
+        frame = scan(spark, snapshot).select(F.expr(expression).alias("met"))
+        kind = frame.schema["met"].dataType.typeName()
+    except (ParseException, AnalysisException):
+        raise
+    if kind != "boolean":
+        raise AlterRefusedError(
+            f"The constraint {expression} is {kind}; a constraint is true or false.",
+            table=snapshot.url,
+            errorClass="DELTA_NON_BOOLEAN_CHECK_CONSTRAINT",
+        )
+
+
+def _count(spark: SparkSession, snapshot: Snapshot, condition: str) -> int:
+    if snapshot.num_files == 0:
+        return 0
+    return int(scan(spark, snapshot).where(condition).count())

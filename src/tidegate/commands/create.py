@@ -1,0 +1,182 @@
+"""Creating and replacing tables: metadata, protocol and clustering in one commit. No Spark is needed.
+
+A table is created only where none is; a replacement removes every row and gives the table new
+metadata in the same commit, so that no reader sees a table in between. Features are never lost by
+a replacement. Session defaults count here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+
+from tidegate import properties
+from tidegate.commands import clustering
+from tidegate.commands.removes import as_removes
+from tidegate.errors import NotATableError, SchemaInvalidError, TableExistsError
+from tidegate.log.actions import Action
+from tidegate.log.snapshot import Snapshot
+from tidegate.log.table_log import TableLog
+from tidegate.metadata import Metadata
+from tidegate.protocol import negotiate
+from tidegate.schema.columns import generated_columns, identity_columns
+from tidegate.schema.mapping import mapping_mode
+from tidegate.schema.types import LONG, StructType, duplicate_columns
+from tidegate.transaction.pending import Operation
+from tidegate.transaction.transaction import Committed, Transaction
+
+Mode = Literal["create", "createIfNotExists", "replace", "createOrReplace"]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What a table is to be."""
+
+    schema: StructType
+    partition_by: Sequence[str] = ()
+    cluster_by: Sequence[str] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    name: str | None = None
+    comment: str | None = None
+
+
+def create(
+    log: TableLog,
+    definition: Definition,
+    mode: Mode = "create",
+    *,
+    defaults: Mapping[str, str] | None = None,
+    managed: bool = False,
+) -> Committed | None:
+    """Make the table, or replace it; None where there is one already and the mode leaves it alone."""
+    transaction = Transaction.begin(log, defaults=defaults)
+    exists = transaction.snapshot is not None
+    if exists and mode == "create":
+        raise TableExistsError(
+            "There is a table already.",
+            table=log.url,
+            hint="Use createIfNotExists, createOrReplace, or another place.",
+            errorClass="DELTA_TABLE_ALREADY_EXISTS",
+        )
+    if exists and mode == "createIfNotExists":
+        return None
+    if not exists and mode == "replace":
+        raise NotATableError(
+            "There is no table to replace.",
+            table=log.url,
+            hint="Use createOrReplace to make it.",
+            errorClass="DELTA_CANNOT_REPLACE_MISSING_TABLE",
+        )
+    metadata = metadata_of(definition)
+    parameters = {
+        "partitionBy": list(metadata.partition_columns),
+        "clusterBy": list(definition.cluster_by),
+        "description": definition.comment,
+        "isManaged": str(managed).lower(),
+        "properties": dict(definition.properties),
+    }
+    actions: list[Action] = []
+    if transaction.snapshot is None:
+        transaction.update_metadata(metadata)
+        removes = None
+    else:
+        removes = as_removes(transaction.files(), log.clock())
+        replace_metadata(transaction, transaction.snapshot, metadata, defaults)
+    if definition.cluster_by or (
+        transaction.snapshot is not None and clustering.is_clustered(transaction.snapshot)
+    ):
+        columns = clustering.resolve(transaction.metadata, definition.cluster_by)
+        actions.append(clustering.domain(transaction.metadata, columns))
+    name = {"create": "CREATE TABLE", "createIfNotExists": "CREATE TABLE", "replace": "REPLACE TABLE"}
+    operation = Operation(name.get(mode, "CREATE OR REPLACE TABLE"), parameters)
+    return transaction.commit(actions, operation, removes=removes)
+
+
+def metadata_of(definition: Definition) -> Metadata:
+    """The metadata of a new table; refuses a definition that makes no table."""
+    schema = definition.schema
+    _check_schema(schema, definition.partition_by)
+    partitions = tuple(f.name if (f := schema.field(n)) is not None else n for n in definition.partition_by)
+    configuration = dict(definition.properties)
+    if definition.cluster_by:
+        configuration[clustering.FEATURE_PROPERTY] = "supported"
+    metadata = Metadata(
+        id=str(uuid.uuid4()),
+        name=definition.name,
+        description=definition.comment,
+        schema_string=schema.to_json(),
+        partition_columns=partitions,
+        configuration=configuration,
+    )
+    clustering.resolve(metadata, definition.cluster_by)
+    return metadata
+
+
+def replace_metadata(
+    transaction: Transaction, snapshot: Snapshot, metadata: Metadata, defaults: Mapping[str, str] | None
+) -> None:
+    """New metadata for a table that stands: its features stay, its column ids are never given again."""
+    registry = snapshot.log.registry
+    wanted = negotiate.for_new_table(metadata, defaults, registry)
+    transaction.update_protocol(snapshot.protocol.merge(wanted, rules=registry.rules))
+    configuration = properties.validate(
+        negotiate.configuration_for_new_table(metadata.configuration, defaults)
+    )
+    configuration = negotiate.strip_protocol_properties(configuration)
+    metadata = metadata.with_configuration(configuration)
+    before = snapshot.metadata
+    if mapping_mode(metadata) != "none" and mapping_mode(before) != "none":
+        highest = properties.COLUMN_MAPPING_MAX_ID.key
+        configuration[highest] = before.configuration.get(highest, "0")
+    metadata = metadata.with_configuration(configuration)
+    created = snapshot.log.clock()
+    transaction.update_metadata(msgspec.structs.replace(metadata, created_time=created))
+
+
+def _check_schema(schema: StructType, partition_by: Sequence[str]) -> None:
+    twice = duplicate_columns(schema)
+    if twice:
+        raise SchemaInvalidError(
+            f"The table has columns twice: {', '.join(twice)}.", errorClass="DELTA_DUPLICATE_COLUMNS_FOUND"
+        )
+    missing = [c for c in partition_by if schema.field(c) is None]
+    if missing:
+        raise SchemaInvalidError(
+            f"There is no column {', '.join(missing)} to partition by; the table has "
+            f"{', '.join(schema.names) or 'no columns'}.",
+            errorClass="DELTA_MISSING_PARTITION_COLUMN",
+        )
+    if schema.fields and len(partition_by) >= len(schema.fields):
+        raise SchemaInvalidError(
+            "All columns are partition columns; at least one must hold data.",
+            errorClass="DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION",
+        )
+    partitions = {c.lower() for c in partition_by}
+    generated = {g.name.lower() for g in generated_columns(schema)}
+    for identity in identity_columns(schema):
+        found = schema.field(identity.name)
+        assert found is not None
+        if found.type != LONG:
+            raise SchemaInvalidError(
+                f"The identity column {identity.name} is {found.type}; it must be a bigint.",
+                errorClass="DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE",
+            )
+        if identity.step == 0:
+            raise SchemaInvalidError(
+                f"The identity column {identity.name} has the step 0, so it would number nothing.",
+                errorClass="DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP",
+            )
+        if identity.name.lower() in partitions:
+            raise SchemaInvalidError(
+                f"The identity column {identity.name} cannot be a partition column.",
+                errorClass="DELTA_IDENTITY_COLUMNS_PARTITION_NOT_SUPPORTED",
+            )
+        if identity.name.lower() in generated:
+            raise SchemaInvalidError(
+                f"The column {identity.name} is generated twice: as an identity and by an expression.",
+                errorClass="DELTA_IDENTITY_COLUMNS_WITH_GENERATED_EXPRESSION",
+            )

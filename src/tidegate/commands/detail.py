@@ -1,0 +1,38 @@
+"""What a table is now, in one row: DESCRIBE DETAIL. The log alone is read."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+from tidegate.commands.clustering import clustering_columns
+from tidegate.log.snapshot import Snapshot
+from tidegate.schema.paths import join_path
+
+
+def detail(snapshot: Snapshot, name: str | None = None) -> dict[str, Any]:
+    """The facts of a table under the names of DESCRIBE DETAIL, in its order."""
+    metadata, protocol = snapshot.metadata, snapshot.protocol
+    created = metadata.created_time
+    return {
+        "format": "delta",
+        "id": metadata.id,
+        "name": name or metadata.name,
+        "description": metadata.description,
+        "location": location(snapshot.url),
+        "createdAt": None if created is None else datetime.fromtimestamp(created / 1000, timezone.utc),
+        "lastModified": snapshot.timestamp,
+        "partitionColumns": list(metadata.partition_columns),
+        "clusteringColumns": [join_path(c) for c in clustering_columns(snapshot)],
+        "numFiles": snapshot.num_files,
+        "sizeInBytes": snapshot.size_in_bytes,
+        "properties": dict(metadata.configuration),
+        "minReaderVersion": protocol.min_reader_version,
+        "minWriterVersion": protocol.min_writer_version,
+        "tableFeatures": sorted(protocol.features(snapshot.log.registry.rules)),
+    }
+
+
+def location(url: str) -> str:
+    """A table's address as Spark writes it."""
+    return f"file:{url}" if url.startswith("/") else url

@@ -1,0 +1,59 @@
+"""Generated columns of a new table: their expressions are checked before the table is made.
+
+An expression may speak of plain columns of the table alone, must give the same value every time, and
+must have the column's own type. Spark's analysis is asked, on an empty table of that schema.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidegate.errors import SchemaInvalidError
+from tidegate.schema.columns import generated_columns
+from tidegate.schema.references import references
+from tidegate.schema.types import StructType
+
+_UNSTABLE = ("rand(", "randn(", "uuid(", "current_", "now(", "monotonically_increasing_id(", "shuffle(")
+
+
+def check_generated(spark: SparkSession, schema: StructType) -> None:
+    """Refuse generated columns whose values could not be computed, or not twice the same."""
+    found = generated_columns(schema)
+    if not found:
+        return
+    names = {g.name.lower() for g in found}
+    empty = spark.createDataFrame([], T.StructType.fromJson(_plain(schema)))
+    for column in found:
+        others = {path[0] for path in references(column.expression)} & names
+        if others:
+            raise SchemaInvalidError(
+                f"The generated column {column.name} is computed from {', '.join(sorted(others))}, which is "
+                "generated itself.",
+                errorClass="DELTA_INVALID_GENERATED_COLUMN_REFERENCES",
+            )
+        text = column.expression.lower().replace(" ", "")
+        if any(word in text for word in _UNSTABLE):
+            raise SchemaInvalidError(
+                f"The generated column {column.name} = {column.expression} would not have the same value "
+                "every time.",
+                errorClass="DELTA_NON_DETERMINISTIC_EXPRESSION_IN_GENERATED_COLUMN",
+            )
+        field = schema.field(column.name)
+        assert field is not None
+        got = empty.select(F.expr(column.expression).alias("v")).schema["v"].dataType
+        want = T.StructType.fromJson(_plain(StructType((field,))))[0].dataType
+        if got.simpleString() != want.simpleString():
+            raise SchemaInvalidError(
+                f"The generated column {column.name} is {want.simpleString()}, its expression "
+                f"{column.expression} is {got.simpleString()}.",
+                hint="Cast the expression to the column's type.",
+                errorClass="DELTA_GENERATED_COLUMNS_EXPR_TYPE_MISMATCH",
+            )
+
+
+def _plain(schema: StructType) -> dict[str, object]:
+    value = schema.json_value()
+    assert isinstance(value, dict)
+    return value

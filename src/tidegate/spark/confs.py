@@ -1,0 +1,64 @@
+"""The session's confs under ``spark.databricks.delta.``, as scripts written for delta-spark set them.
+
+``conf`` reads one as the type of its default. What a conf steers stands with the code that asks for
+it; confs that nobody asks for are ignored, as Spark does with every conf it does not know.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TypeVar
+
+from pyspark.sql import SparkSession
+
+from tidegate.errors import OptionError
+
+PREFIX = "spark.databricks.delta."
+DEFAULTS = PREFIX + "properties.defaults."
+_SIZE = re.compile(r"\s*(\d+)\s*([kmgt]?)i?b?\s*", re.I)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+T = TypeVar("T", bool, int, float, str)
+
+
+def text(spark: SparkSession, name: str) -> str | None:
+    """The conf ``name`` (below the prefix) as it was set, None if it was not."""
+    value = spark.conf.get(PREFIX + name, None)
+    return None if value is None else str(value)
+
+
+def conf(spark: SparkSession, name: str, default: T) -> T:
+    """The conf ``name`` (below the prefix) as the type of its default; sizes may say ``128m``."""
+    value = text(spark, name)
+    return default if value is None else parsed(name, value, default)
+
+
+def parsed(name: str, value: str, default: T) -> T:
+    """The text of a conf as the type of ``default``."""
+    if isinstance(default, bool):
+        if value.strip().lower() not in ("true", "false"):
+            raise _illegal(name, value, "true or false")
+        return value.strip().lower() == "true"
+    if isinstance(default, int):
+        found = _SIZE.fullmatch(value)
+        if found is None:
+            raise _illegal(name, value, "a number")
+        return int(found[1]) * _UNITS[found[2].lower()]
+    if isinstance(default, float):
+        try:
+            return float(value)
+        except ValueError:
+            raise _illegal(name, value, "a number") from None
+    return value
+
+
+def session_defaults(spark: SparkSession) -> dict[str, str]:
+    """The session's defaults for properties of new tables, under the properties' own keys."""
+    found = {}
+    for key, value in spark.conf.getAll.items():
+        if key.startswith(DEFAULTS):
+            found["delta." + key[len(DEFAULTS) :]] = value
+    return found
+
+
+def _illegal(name: str, value: str, needs: str) -> OptionError:
+    return OptionError(f"The conf {PREFIX}{name} is {value!r}; it needs {needs}.")

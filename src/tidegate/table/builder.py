@@ -1,0 +1,179 @@
+"""``DeltaTableBuilder``: a table described step by step, then made or replaced. As in ``delta.tables``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
+
+from tidegate.commands import create as creating
+from tidegate.commands.create import Definition, Mode
+from tidegate.commands.generated import check_generated
+from tidegate.errors import OptionError
+from tidegate.log.table_log import TableLog
+from tidegate.schema.types import StructType, parse_schema
+from tidegate.spark.analysis import doors
+from tidegate.spark.confs import session_defaults
+from tidegate.table import naming
+
+if TYPE_CHECKING:
+    from tidegate.table.delta import DeltaTable
+
+
+@dataclass
+class IdentityGenerator:
+    """A column that numbers its rows: ``start``, ``start + step``, ... in no particular order."""
+
+    start: int = 1
+    step: int = 1
+
+
+@doors
+class DeltaTableBuilder:
+    """Made by ``DeltaTable.create`` and its siblings; ``execute`` does it."""
+
+    def __init__(self, spark: SparkSession, mode: Mode) -> None:
+        self._spark = spark
+        self._mode: Mode = mode
+        self._identifier: str | None = None
+        self._location: str | None = None
+        self._comment: str | None = None
+        self._columns: list[T.StructField] = []
+        self._partitions: list[str] = []
+        self._clusters: list[str] = []
+        self._properties: dict[str, str] = {}
+
+    def tableName(self, identifier: str) -> DeltaTableBuilder:
+        """The table's name, ``db.table``, or ``delta.`/path```."""
+        _need_text(identifier, "identifier")
+        self._identifier = identifier
+        return self
+
+    def location(self, location: str) -> DeltaTableBuilder:
+        """Where the table's files are."""
+        _need_text(location, "location")
+        self._location = location
+        return self
+
+    def comment(self, comment: str) -> DeltaTableBuilder:
+        """What the table is about."""
+        _need_text(comment, "comment")
+        self._comment = comment
+        return self
+
+    def addColumn(
+        self,
+        colName: str,
+        dataType: str | T.DataType,
+        nullable: bool = True,
+        generatedAlwaysAs: str | IdentityGenerator | None = None,
+        generatedByDefaultAs: IdentityGenerator | None = None,
+        comment: str | None = None,
+    ) -> DeltaTableBuilder:
+        """One more column; generated from others by SQL, or numbered by an ``IdentityGenerator``."""
+        _need_text(colName, "Column name")
+        if not isinstance(dataType, str | T.DataType):
+            raise TypeError(f"Column data type must be a string or a DataType, found {type(dataType)}")
+        if not isinstance(nullable, bool):
+            raise TypeError(f"Column nullable must be a bool, found {type(nullable)}")
+        if generatedAlwaysAs is not None and generatedByDefaultAs is not None:
+            raise ValueError("generatedByDefaultAs and generatedAlwaysAs cannot both be set.")
+        kind = T.DataType.fromDDL(dataType) if isinstance(dataType, str) else dataType
+        metadata: dict[str, Any] = {}
+        if comment is not None:
+            _need_text(comment, "Column comment")
+            metadata["comment"] = comment
+        if isinstance(generatedAlwaysAs, IdentityGenerator):
+            metadata.update(_identity(generatedAlwaysAs, explicit=False))
+        elif generatedAlwaysAs is not None:
+            _need_text(generatedAlwaysAs, "Column generation expression")
+            metadata["delta.generationExpression"] = generatedAlwaysAs
+        if generatedByDefaultAs is not None:
+            if not isinstance(generatedByDefaultAs, IdentityGenerator):
+                raise TypeError(
+                    f"generatedByDefaultAs must be an IdentityGenerator, found {type(generatedByDefaultAs)}"
+                )
+            metadata.update(_identity(generatedByDefaultAs, explicit=True))
+        self._columns.append(T.StructField(colName, kind, nullable, metadata))
+        return self
+
+    def addColumns(self, cols: T.StructType | list[T.StructField]) -> DeltaTableBuilder:
+        """The columns of a schema, or of a list of fields."""
+        fields = cols.fields if isinstance(cols, T.StructType) else list(cols)
+        for field in fields:
+            if not isinstance(field, T.StructField):
+                raise TypeError(f"Column in existing schema must be StructField, found {type(field)}")
+        self._columns += fields
+        return self
+
+    def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder:
+        """The partition columns."""
+        self._partitions = _names(cols, "Partitioning column")
+        return self
+
+    def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder:
+        """The clustering columns."""
+        self._clusters = _names(cols, "Clustering column")
+        return self
+
+    def property(self, key: str, value: str) -> DeltaTableBuilder:
+        """One table property."""
+        _need_text(key, "Key of property")
+        self._properties[key] = str(value).lower() if isinstance(value, bool) else str(value)
+        return self
+
+    def execute(self) -> DeltaTable:
+        """Make the table as described."""
+        from tidegate.table.delta import DeltaTable
+
+        place = naming.place(self._spark, self._identifier, self._location)
+        if self._partitions and self._clusters:
+            raise OptionError(
+                "A table is partitioned or clustered, not both.",
+                errorClass="DELTA_CLUSTER_BY_WITH_PARTITIONED_BY",
+            )
+        definition = Definition(
+            schema=self._schema(),
+            partition_by=tuple(self._partitions),
+            cluster_by=tuple(self._clusters),
+            properties=self._properties,
+            name=place.name,
+            comment=self._comment,
+        )
+        check_generated(self._spark, definition.schema)
+        log = TableLog.at(place.path)
+        creating.create(
+            log, definition, self._mode, defaults=session_defaults(self._spark), managed=place.managed
+        )
+        naming.register(self._spark, place, self._comment)
+        return DeltaTable(self._spark, log, place.name)
+
+    def _schema(self) -> StructType:
+        return parse_schema(T.StructType(self._columns).json())
+
+
+def _identity(generator: IdentityGenerator, *, explicit: bool) -> dict[str, Any]:
+    for value, what in ((generator.start, "start"), (generator.step, "step")):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"The {what} of an IdentityGenerator is an integer, found {type(value)}")
+    if generator.step == 0:
+        raise ValueError("Column identity generation requires a non-zero step.")
+    return {
+        "delta.identity.start": generator.start,
+        "delta.identity.step": generator.step,
+        "delta.identity.allowExplicitInsert": explicit,
+    }
+
+
+def _need_text(value: object, what: str) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be str, found {type(value)}")
+
+
+def _names(columns: tuple[Any, ...], what: str) -> list[str]:
+    names = columns[0] if len(columns) == 1 and isinstance(columns[0], list | tuple) else columns
+    for name in names:
+        _need_text(name, what)
+    return list(names)

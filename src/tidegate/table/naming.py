@@ -1,0 +1,67 @@
+"""The place of a table that is named: by the session's catalog, or by its path as ``delta.`/path```."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from tidegate.commands import catalog
+from tidegate.commands.names import split_name
+from tidegate.errors import OptionError, TidegateError
+from tidegate.log.table_log import TableLog
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a table is, what the catalog calls it, and whether it has yet to be told."""
+
+    path: str
+    name: str | None = None
+    managed: bool = False
+    is_new: bool = False
+
+
+def path_in(identifier: str) -> str | None:
+    """The path in ``delta.`/path```, None for a name or a bare path."""
+    try:
+        parts = split_name(identifier)
+    except TidegateError:
+        return None
+    return parts[1] if len(parts) == 2 and parts[0].lower() == "delta" and "/" in parts[1] else None
+
+
+def place(spark: SparkSession, identifier: str | None, location: str | None) -> Place:
+    """Where a table that is to be made, or replaced, is."""
+    if identifier is None:
+        if location is None:
+            raise OptionError("A table needs a name or a location.", hint="Call tableName or location.")
+        return Place(location)
+    path = path_in(identifier)
+    if path is not None:
+        if location is not None and TableLog.at(location).url != TableLog.at(path).url:
+            raise OptionError(f"The table is named by its path {path}, and its location is {location}.")
+        return Place(path)
+    entry = catalog.entry_of(spark, identifier)
+    if entry is not None and entry.location is not None:
+        if location is not None and TableLog.at(location).url != TableLog.at(entry.location).url:
+            raise OptionError(
+                f"The table {identifier} is at {entry.location}, not at {location}.",
+                errorClass="DELTA_TABLE_LOCATION_MISMATCH",
+            )
+        return Place(entry.location, identifier, entry.managed)
+    _, where, managed = catalog.place_for(spark, identifier, location)
+    return Place(where, identifier, managed, is_new=True)
+
+
+def target(spark: SparkSession, text: str) -> Place:
+    """Where a clone goes: a path, ``delta.`/path```, or a name of the catalog."""
+    if path_in(text) is None and ("/" in text or "://" in text):
+        return Place(text)
+    return place(spark, text, None)
+
+
+def register(spark: SparkSession, where: Place, comment: str | None = None) -> None:
+    """Tell the catalog of a table that has just been made."""
+    if where.name is not None and where.is_new:
+        catalog.register(spark, where.name, where.path, managed=where.managed, comment=comment)
