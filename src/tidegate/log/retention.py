@@ -4,8 +4,8 @@ The new start is the newest complete checkpoint that has itself expired, so ever
 the retention stays readable. Below it go, in this order: commits ascending, then compactions, then
 checksums, then checkpoints, then sidecars that nothing refers to. At each step a version from the
 new start on is readable, and one below it is readable or VERSION_NOT_FOUND; a cleanup that is cut
-off is finished by the next one.
-Specification: "Metadata Cleanup".
+off is finished by the next one. What checkpoint protection allows is decided before the first file goes.
+Specification: "Metadata Cleanup"; "Checkpoint Protection".
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from tidegate import properties
 from tidegate.errors import FileMissingError, TidegateError
-from tidegate.log import names
+from tidegate.log import names, protection
 from tidegate.log import segment as segments
 from tidegate.log.checkpoint.read import ACTION_SCHEMAS, CheckpointReader, sidecar_name
 from tidegate.log.history import in_commit_era, in_commit_timestamp, modification_times
@@ -31,7 +31,10 @@ _DAY = 86_400_000
 
 @dataclass(frozen=True)
 class Cleanup:
-    """What may go: the new start of the log and the names below it, in the order of deletion."""
+    """What may go: the new start of the log and the names below it, in the order of deletion.
+
+    A cleanup of only a part of the protected versions leaves their checkpoints where they are.
+    """
 
     start: int
     commits: tuple[str, ...]
@@ -56,22 +59,38 @@ def plan_cleanup(snapshot: Snapshot, before: int) -> Cleanup | None:
     # What has expired is a beginning of the log: nothing after the first younger commit is looked at.
     listing = segments.list_log(log.store, log.log_dir, 0, snapshot.version, before=before)
     times = _commit_times(snapshot, listing)
+    protected = protection.boundary(snapshot)
     # A checkpoint whose commit is gone already was the start of the log once: it has expired.
     expired = (c for c in reversed(listing.checkpoints) if times.get(c.version, before) <= before)
     for checkpoint in expired:
-        plan = _below(listing, checkpoint.version)
+        plan = _below(listing, checkpoint.version, protected)
         if not plan.names:
             return None
-        if _usable(snapshot, checkpoint):
+        if not _usable(snapshot, checkpoint):
+            continue
+        if checkpoint.version >= protected:
             return plan
+        why = protection.forbids_part(snapshot, listing, checkpoint.version)
+        if why is not None:
+            _log.info(
+                "%s: versions below %d are protected up to %d, and stay: %s",
+                snapshot.url,
+                checkpoint.version,
+                protected,
+                why,
+            )
+            return None
+        return plan
     return None
 
 
-def _below(listing: Listing, start: int) -> Cleanup:
-    """Everything that goes when the log begins at ``start``."""
+def _below(listing: Listing, start: int, protected: int) -> Cleanup:
+    """Everything that goes when the log begins at ``start``. Checkpoints go with all they protect."""
     commits = tuple(listing.commits[v].info.name for v in sorted(listing.commits) if v < start)
     compactions = tuple(c.info.name for c in listing.compactions if c.name.version < start)
     crcs = tuple(listing.checksums[v].info.name for v in sorted(listing.checksums) if v < start)
+    if start < protected:
+        return Cleanup(start, commits, compactions, crcs, ())
     parts = [f for c in listing.checkpoints for f in c.files] + listing.stray_parts
     checkpoints = tuple(f.info.name for f in parts if f.name.version < start)
     return Cleanup(start, commits, compactions, crcs, checkpoints)
@@ -105,18 +124,6 @@ def _usable(snapshot: Snapshot, checkpoint: Checkpoint) -> bool:
         return False
 
 
-def protection_allows(snapshot: Snapshot, plan: Cleanup) -> bool:
-    """The gate of checkpoint protection: whether ``plan`` may be carried out at all.
-
-    Tables with the feature ``checkpointProtection`` are not cleaned up: this client knows the
-    feature by name only, and the rules (a) to (d) that would allow it stand here once it does.
-    """
-    if snapshot.protocol.supports("checkpointProtection"):
-        _log.info("%s: checkpoint protection forbids the cleanup below %d", snapshot.url, plan.start)
-        return False
-    return True
-
-
 def clean_up(snapshot: Snapshot, *, before: int | None = None) -> Cleanup | None:
     """Remove expired log files; returns what went, None if nothing had to.
 
@@ -126,8 +133,11 @@ def clean_up(snapshot: Snapshot, *, before: int | None = None) -> Cleanup | None
     log.registry.check_write(snapshot.protocol, table=snapshot.url, version=snapshot.version)
     before = cutoff(snapshot) if before is None else before
     plan = plan_cleanup(snapshot, before)
-    if plan is not None and not protection_allows(snapshot, plan):
-        return None
+    if plan is not None:
+        # A feature may have been dropped since: its boundary counts, not the one that was known.
+        latest = snapshot.update()
+        if protection.boundary(latest) != protection.boundary(snapshot):
+            plan = plan_cleanup(latest, before)
     if plan is not None:
         _log.debug("%s: cleaning up below version %d: %d files", log.url, plan.start, len(plan.names))
         # Commits go one by one: a bulk delete has no order, and ascending order is the guarantee.

@@ -234,7 +234,7 @@ _WRITER = (
         removable=True,
         fails_concurrent=True,
     ),
-    _writer("checkpointProtection", removable=True, fails_concurrent=True, support=Support.NAME),
+    _writer("checkpointProtection", removable=True, fails_concurrent=True),
     _writer(
         "icebergCompatV1",
         enabled_by=_set(p.ENABLE_ICEBERG_COMPAT_V1),

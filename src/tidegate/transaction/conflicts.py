@@ -26,6 +26,7 @@ from tidegate.errors import (
     MetadataChangedException,
     ProtocolChangedException,
 )
+from tidegate.log import traces
 from tidegate.log.actions import CommitActions, DomainMetadata
 from tidegate.log.replay import canonical_paths
 from tidegate.metadata import Metadata
@@ -113,7 +114,7 @@ def protocol_changed(ours: Ours, winner: Winner) -> ProtocolChangedException | N
 
 def drop_undone(ours: Ours, winner: Winner) -> ProtocolChangedException | None:
     """We drop a feature, and the winner has just put it to use."""
-    used = sorted(name for name in ours.dropped if _uses(name, ours, winner))
+    used = sorted(name for name in ours.dropped if traces.in_commit(name, winner.actions, ours.registry))
     if not used:
         return None
     return ProtocolChangedException(
@@ -121,21 +122,6 @@ def drop_undone(ours: Ours, winner: Winner) -> ProtocolChangedException | None:
         hint="Remove what the feature has left in the table, then drop it again.",
         errorClass="DELTA_FEATURE_DROP_CONFLICT_REVALIDATION_FAIL",
     )
-
-
-def _uses(name: str, ours: Ours, winner: Winner) -> bool:
-    """Whether a commit holds anything that only a table with the feature ``name`` may hold."""
-    actions, row = winner.actions, ours.registry.get(name)
-    enabled_by = row.enabled_by if row is not None else None
-    if actions.metadata is not None and enabled_by is not None and enabled_by(actions.metadata):
-        return True
-    if name == "deletionVectors":
-        return any(b.column("deletionVector").null_count < b.num_rows for b in actions.adds)
-    if name == "rowTracking":
-        return any(b.column("baseRowId").null_count < b.num_rows for b in actions.adds)
-    if name == "domainMetadata":
-        return any(not d.removed for d in actions.domains)
-    return False
 
 
 # Switching these on asks nothing of rows already written, so a commit made before may follow.

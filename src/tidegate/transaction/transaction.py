@@ -132,6 +132,7 @@ class Transaction:
         self._new_metadata: Metadata | None = None
         self._new_protocol: Protocol | None = None
         self._has_written = False
+        self._protects = False
         self._finished = False
         if snapshot is not None:
             log.registry.check_write(snapshot.protocol, table=log.url, version=snapshot.version)
@@ -276,10 +277,16 @@ class Transaction:
         if protocol != snapshot.protocol:
             self._new_protocol = protocol
 
-    def update_protocol(self, protocol: Protocol, *, dropped: str | None = None) -> None:
-        """Give the table a new protocol; it may only lose the one feature that is being dropped."""
+    def update_protocol(
+        self, protocol: Protocol, *, dropped: str | None = None, protect: bool = False
+    ) -> None:
+        """Give the table a new protocol; it may only lose the one feature that is being dropped.
+
+        With ``protect`` the versions before this commit are protected from it on, whichever it becomes.
+        """
         self._check_transition(protocol, dropped)
         self._new_protocol = protocol
+        self._protects = protect
 
     def _check_transition(self, protocol: Protocol, dropped: str | None = None) -> None:
         if self.snapshot is not None:
@@ -512,6 +519,8 @@ class Transaction:
                 before = self.snapshot.timestamp_ms
             own_time = now if before is None else max(now, before + 1)
             changes = _with_provenance(changes, state.metadata, version, own_time)
+        if self._protects:
+            changes = _with_boundary(changes, metadata, version)
         mark = state.row_mark
         if tracks_rows(protocol, metadata):
             changes, mark = with_row_ids(changes, mark, version)
@@ -696,6 +705,13 @@ def _mapped(metadata: Metadata, before: Metadata | None) -> Metadata:
         schema, highest = assign_mapping(metadata.schema, highest)
     configuration = {**metadata.configuration, MAX_COLUMN_ID: str(highest)}
     return metadata.with_schema(schema).with_configuration(configuration)
+
+
+def _with_boundary(changes: Changes, metadata: Metadata, version: int) -> Changes:
+    """New metadata that protects every version before the commit's own, wherever a race has put it."""
+    base = changes.metadata or metadata
+    boundary = {properties.REQUIRE_CHECKPOINT_PROTECTION_BEFORE.key: str(version)}
+    return replace(changes, metadata=base.with_configuration({**base.configuration, **boundary}))
 
 
 def _with_provenance(changes: Changes, before: Metadata, version: int, own_time: int) -> Changes:

@@ -86,7 +86,7 @@ def test_a_table_of_the_future_is_refused(
 
 
 def test_a_checkpoint_of_a_table_this_client_may_not_write_is_refused(run: Run, tmp_path: Path) -> None:
-    made = RawTable.on_disk(tmp_path / "t").create(protocol=features(writers=["checkpointProtection"]))
+    made = RawTable.on_disk(tmp_path / "t").create(protocol=features(writers=["collations-preview"]))
     before = made.names()
     assert run("checkpoint", made.store.url, "--json").json["error"]["code"] == "UNSUPPORTED_WRITER_FEATURE"
     assert made.names() == before

@@ -99,15 +99,15 @@ def test_history_takes_a_commit_info_of_any_shape(run: Run, table: RawTable, pat
 
 def test_protocol_says_what_each_feature_means_here(run: Run, tmp_path: Path) -> None:
     made = RawTable.on_disk(tmp_path / "t").create(
-        protocol=features("deletionVectors", writers=["checkpointProtection", "domainMetadata"])
+        protocol=features("deletionVectors", writers=["collations-preview", "domainMetadata"])
     )
     facts = run("protocol", made.store.url, "--json").json
     assert (facts["canRead"], facts["canWrite"]) == (True, False)
-    assert "checkpointProtection" in facts["writeRefusal"]
+    assert "collations-preview" in facts["writeRefusal"]
     by_name = {f["name"]: f for f in facts["features"]}
     assert by_name["deletionVectors"]["binds"] == "readers and writers"
     assert (by_name["deletionVectors"]["readable"], by_name["deletionVectors"]["writable"]) == (True, True)
-    assert by_name["checkpointProtection"]["writable"] is False
+    assert by_name["collations-preview"]["writable"] is False
     said = run("protocol", made.store.url).out
     for words in ("bitmap", "NOT supported", "this client writes it  no: [UNSUPPORTED_WRITER_FEATURE]"):
         assert words in said

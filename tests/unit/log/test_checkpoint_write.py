@@ -480,8 +480,8 @@ def test_a_corrupt_checkpoint_below_does_not_keep_a_new_one_from_being_written(f
 
 
 def test_a_table_this_client_may_not_write_is_not_checkpointed() -> None:
-    table = small_table(protocol=features(writers=["checkpointProtection"]))
-    with pytest.raises(UnsupportedWriterFeatureError, match="checkpointProtection"):
+    table = small_table(protocol=features(writers=["collations-preview"]))
+    with pytest.raises(UnsupportedWriterFeatureError, match="collations-preview"):
         write(table)
     assert table.names() == [f"{v:020d}.json" for v in range(5)]
 

@@ -28,7 +28,6 @@ from tidegate.log.checkpoint.write import write_checkpoint
 from tidegate.log.retention import clean_up, cutoff
 from tidegate.log.verify import verify
 from tidegate.storage import MemoryStore, StoreDied
-from tidegate.transaction.transaction import Transaction
 
 KEEP = {
     "delta.logRetentionDuration": "interval 3 days",
@@ -266,23 +265,6 @@ def test_no_sidecar_goes_while_a_checkpoint_cannot_be_read() -> None:
 
 
 # ---------------------------------------------------------------------------- who may
-
-
-def test_a_protected_table_is_neither_cleaned_nor_written() -> None:
-    table = RawTable().create(protocol=features(writers=["checkpointProtection"]), configuration=KEEP)
-    for number in range(1, 10):
-        table.commit(add(f"{number}"), tick=DAY)
-        table.checkpoint()
-    before = table.names()
-    for refused in (
-        lambda: clean_up(table.load()),
-        lambda: write_checkpoint(table.load()),
-        lambda: Transaction.begin(table.log).commit([]),
-    ):
-        with pytest.raises(UnsupportedWriterFeatureError, match="checkpointProtection"):
-            refused()
-    assert table.names() == before
-    assert seen(table.load()) == table.state()
 
 
 def test_a_table_this_client_may_not_write_is_not_cleaned() -> None:

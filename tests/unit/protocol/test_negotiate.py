@@ -277,10 +277,10 @@ def test_a_feature_has_one_status() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [metadata(feature_checkpointProtection="supported"), metadata(enableIcebergCompatV2="true")]
+    "given", [metadata(**{"feature_collations-preview": "supported"}), metadata(enableIcebergCompatV2="true")]
 )
 def test_no_table_is_made_that_this_client_could_not_write(given: Metadata) -> None:
-    with pytest.raises(UnsupportedWriterFeatureError, match=r"checkpointProtection|icebergCompatV2"):
+    with pytest.raises(UnsupportedWriterFeatureError, match=r"collations-preview|icebergCompatV2"):
         negotiate.for_new_table(given)
 
 

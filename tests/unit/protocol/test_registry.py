@@ -206,7 +206,7 @@ WRITTEN = """
 appendOnly invariants checkConstraints changeDataFeed generatedColumns columnMapping identityColumns
 deletionVectors timestampNtz v2Checkpoint vacuumProtocolCheck rowTracking domainMetadata clustering
 allowColumnDefaults inCommitTimestamp typeWidening typeWidening-preview variantType variantType-preview
-materializePartitionColumns
+materializePartitionColumns checkpointProtection
 """
 
 
@@ -305,11 +305,11 @@ def test_a_release_is_named_where_one_is_known() -> None:
 
 
 def test_a_new_row_of_a_known_name_replaces_it() -> None:
-    row = Feature(name="checkpointProtection", reader_writer=False, min_reader=0, min_writer=7)
+    row = Feature(name="collations-preview", reader_writer=False, min_reader=0, min_writer=7)
     grown = DELTA.with_features(row)
     assert len(grown.rows) == len(DELTA.rows)
-    grown.check_write(lists("checkpointProtection"))
-    assert not DELTA["checkpointProtection"].writable, "a registry is a value"
+    grown.check_write(lists("collations-preview"))
+    assert not DELTA["collations-preview"].writable, "a registry is a value"
 
 
 def test_another_log_family_has_its_own_rules() -> None:

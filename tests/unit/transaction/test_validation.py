@@ -218,7 +218,7 @@ def table_with(*names: str) -> RawTable:
     return RawTable().create(protocol=body)
 
 
-@pytest.mark.parametrize("name", ["somethingNew", "checkpointProtection", "collations-preview"])
+@pytest.mark.parametrize("name", ["somethingNew", "redirectWriterOnly-preview", "collations-preview"])
 def test_a_table_that_this_client_may_not_write(name: str) -> None:
     table = table_with(name, "appendOnly", "invariants")
     assert load(table.log).protocol.supports(name), "it may be read"
@@ -232,7 +232,7 @@ def test_a_writer_version_of_the_future() -> None:
         begin(table)
 
 
-@pytest.mark.parametrize("name", ["checkpointProtection", "collations-preview"])
+@pytest.mark.parametrize("name", ["redirectWriterOnly-preview", "collations-preview"])
 def test_a_feature_this_client_does_not_write_cannot_be_added(name: str) -> None:
     table = everything()
     new = begin(table).protocol.with_feature(DELTA[name])

@@ -1,0 +1,350 @@
+"""Checkpoint protection, (a) to (d): what a cleanup leaves below the boundary, and who may add to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.tables import DAY, FORMS, HOUR, LOG, RawTable, Wire, add, features, metadata, remove, seen
+from tidegate.errors import ProtocolError, UnsupportedReaderFeatureError, VersionNotFoundError
+from tidegate.log import protection
+from tidegate.log.checkpoint.write import write_checkpoint
+from tidegate.log.names import Kind, parse
+from tidegate.log.retention import Cleanup, clean_up
+from tidegate.log.segment import list_log
+from tidegate.log.snapshot import load
+from tidegate.log.table_log import TableLog
+from tidegate.log.verify import verify
+from tidegate.protocol.delta import DELTA
+from tidegate.protocol.feature import Registry
+from tidegate.storage import StoreDied
+
+BOUNDARY = "delta.requireCheckpointProtectionBeforeVersion"
+BASE = ("appendOnly", "checkpointProtection", "invariants")
+OLD = DELTA.without(["deletionVectors", "domainMetadata"])
+
+
+def head(boundary: int) -> tuple[Wire, Wire]:
+    keep = {
+        "delta.logRetentionDuration": "interval 3 days",
+        "delta.deletedFileRetentionDuration": "interval 1 days",
+    }
+    return features(writers=BASE), metadata(configuration={**keep, BOUNDARY: str(boundary)})
+
+
+def protected(
+    boundary: int,
+    protocols: dict[int, Wire] | None = None,
+    *,
+    checkpoints: dict[int, str] | None = None,
+    checksums: bool = True,
+    versions: int = 16,
+) -> RawTable:
+    """A commit a day at noon, the first version protected from ``boundary`` on; protocols change as told."""
+    table = RawTable()
+    table.clock.tick(12 * HOUR)
+    for number in range(versions):
+        said = (protocols or {}).get(number)
+        first = head(boundary) if number == 0 else ()
+        if said is not None and number == 0:
+            first = (said, first[1])
+        changed = [said] if said is not None and number else []
+        gone = [remove(f"f{number - 2}", time=table.clock.now)] if number > 2 else []
+        table.commit(*first, *changed, add(f"f{number}"), *gone, tick=DAY)
+        if checksums:
+            table.checksum()
+        if number in (checkpoints if checkpoints is not None else {10: "classic"}):
+            table.checkpoint(number, (checkpoints or {}).get(number, "classic"))
+    return table
+
+
+def expire(table: RawTable, version: int) -> int:
+    """The moment up to which ``version`` and everything before it has expired."""
+    return table.store.head(f"{LOG}/{version:020d}.json").modified
+
+
+def client(table: RawTable, registry: Registry) -> TableLog:
+    return replace(table.log, registry=registry)
+
+
+def clean(table: RawTable, expired: int, registry: Registry = DELTA) -> Cleanup | None:
+    return clean_up(load(client(table, registry)), before=expire(table, expired))
+
+
+def versions(table: RawTable, *kinds: Kind) -> list[int]:
+    found = (parse(n) for n in table.names())
+    return sorted({n.version for n in found if n is not None and n.kind in kinds})
+
+
+def commits(table: RawTable) -> list[int]:
+    return versions(table, Kind.COMMIT)
+
+
+def checkpoints(table: RawTable) -> list[int]:
+    return versions(table, Kind.CLASSIC, Kind.PART, Kind.V2)
+
+
+def whole(table: RawTable, since: int) -> None:
+    """Every version from ``since`` on reads as it was written."""
+    for version in range(since, table.version + 1):
+        assert seen(table.load(version), tombstones=False) == table.state(version).without_tombstones()
+
+
+# ---------------------------------------------------------------------------- all of it, or a part
+
+
+@pytest.mark.parametrize("boundary", [0, 1, 5, 10])
+def test_a_cleanup_that_reaches_the_boundary_takes_everything_below_its_start(boundary: int) -> None:
+    table = protected(boundary, checkpoints={4: "classic", 10: "classic"})
+    plan = clean(table, 12)
+    assert plan is not None
+    assert (plan.start, commits(table), checkpoints(table)) == (10, list(range(10, 16)), [10])
+    whole(table, 10)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_part_of_the_range_goes_without_its_checkpoints(form: str) -> None:
+    """(a): also the checkpoint below the new start stays, though nothing leads to it any more."""
+    table = protected(14, checkpoints={4: form, 10: form})
+    plan = clean(table, 12)
+    assert plan is not None
+    assert (plan.start, commits(table), checkpoints(table)) == (10, list(range(10, 16)), [4, 10])
+    assert versions(table, Kind.CHECKSUM) == list(range(10, 16))
+    whole(table, 10)
+    assert seen(table.load(4), tombstones=False) == table.state(4).without_tombstones()
+    with pytest.raises(VersionNotFoundError):
+        table.load(7)
+    assert verify(table.log, data=False).errors == ()
+    assert clean(table, 12) is None, "what stays is no work for the next cleanup"
+
+
+def test_what_a_part_left_goes_when_the_boundary_has_expired_too() -> None:
+    table = protected(13, checkpoints={4: "classic", 10: "classic", 12: "classic", 14: "v2-json"})
+    clean(table, 11)
+    assert checkpoints(table) == [4, 10, 12, 14]
+    clean(table, 15)
+    assert (commits(table), checkpoints(table)) == ([14, 15], [14])
+    whole(table, 14)
+
+
+def test_a_table_without_the_feature_has_no_boundary() -> None:
+    """The property alone protects nothing."""
+    table = protected(14, {0: features(writers=["appendOnly", "invariants"])})
+    assert protection.boundary(table.load()) == 0
+    plan = clean(table, 12)
+    assert plan is not None
+    assert (commits(table)[0], checkpoints(table)) == (10, [10])
+
+
+# ---------------------------------------------------------------------------- (c) who may take a part
+
+
+UNSUPPORTED = features("deletionVectors", writers=BASE)
+FOR_WRITING = features(writers=[*BASE, "domainMetadata"])
+AGAIN = features(writers=BASE)
+
+
+@pytest.mark.parametrize("checksums", [True, False])
+@pytest.mark.parametrize("at", range(15))
+def test_a_version_that_cannot_be_read_here_keeps_the_part_it_is_in(at: int, checksums: bool) -> None:
+    """One version asks for a feature that this client lacks. Versions from the new start, 10, on stay."""
+    table = protected(14, {at: UNSUPPORTED, at + 1: AGAIN}, checksums=checksums)
+    before = table.names()
+    plan = clean(table, 12, OLD)
+    assert (plan is None) == (at <= 10)
+    if at <= 10:
+        assert table.names() == before
+    else:
+        assert (commits(table)[0], checkpoints(table)) == (10, [10])
+    whole(table, 10)
+
+
+@pytest.mark.parametrize("at", range(15))
+def test_of_what_only_binds_writers_the_new_start_alone_is_asked(at: int) -> None:
+    table = protected(14, {at: FOR_WRITING, at + 1: AGAIN})
+    before = table.names()
+    clean(table, 12, OLD)
+    assert (table.names() == before) == (at == 10)
+
+
+@pytest.mark.parametrize("at", range(15))
+def test_all_of_it_in_one_go_asks_for_no_protocol(at: int) -> None:
+    table = protected(14, {at: UNSUPPORTED, at + 1: AGAIN}, checkpoints={10: "classic", 14: "classic"})
+    assert clean(table, 12, OLD) is None or at > 10
+    plan = clean(table, 15, OLD)
+    assert plan is not None
+    assert (commits(table), checkpoints(table)) == ([14, 15], [14])
+
+
+def test_a_checkpoint_at_the_edge_is_no_exemption() -> None:
+    """Stricter than delta-spark, which lets the part go if a checkpoint stands right after it."""
+    table = protected(14, {11: UNSUPPORTED, 12: AGAIN}, checkpoints={11: "classic"})
+    before = table.names()
+    assert clean(table, 12, OLD) is None
+    assert table.names() == before
+
+
+def test_a_protocol_that_nobody_can_tell_keeps_the_part() -> None:
+    table = protected(14, checkpoints={4: "classic", 10: "classic"})
+    table.delete_commits(5)
+    for version in (5, 6):
+        table.delete(f"{version:020d}.crc")
+    table.delete(f"{4:020d}.checkpoint.parquet", f"{4:020d}.crc")
+    before = table.names()
+    assert clean(table, 12) is None, "version 5 follows from nothing"
+    assert table.names() == before
+
+
+def test_a_checksum_without_a_protocol_is_made_up_for_by_replay() -> None:
+    table = protected(14)
+    for version in range(11):
+        table.checksum(version, protocol=None)
+    assert clean(table, 12) is not None
+    assert commits(table)[0] == 10
+
+
+def test_protocols_come_from_checksums_commits_checkpoints_and_what_went_before() -> None:
+    table = protected(14, {3: UNSUPPORTED, 6: AGAIN}, checkpoints={8: "classic"})
+    table.delete(*(f"{v:020d}.crc" for v in (3, 4, 7, 8)))
+    listing = list_log(table.store, LOG, 0)
+    found = dict(protection.protocols(table.log, listing, 0, 9))
+    assert [v for v, p in found.items() if p is not None and p.supports("deletionVectors")] == [3, 4, 5]
+    assert None not in found.values()
+
+
+def test_a_boundary_that_moved_since_the_snapshot_counts() -> None:
+    """Another writer drops a feature while a cleanup is being planned."""
+    table = protected(0)
+    stale = table.load()
+    table.commit(head(14)[1])
+    clean_up(stale, before=expire(table, 12))
+    assert checkpoints(table) == [10]
+    table = protected(0, checkpoints={4: "classic", 10: "classic"})
+    stale = table.load()
+    table.commit(head(14)[1])
+    clean_up(stale, before=expire(table, 12))
+    assert (commits(table)[0], checkpoints(table)) == (10, [4, 10])
+
+
+# ---------------------------------------------------------------------------- (b) new checkpoints
+
+
+@pytest.mark.parametrize("version", range(16))
+def test_a_checkpoint_below_the_boundary_is_made_only_by_who_supports_that_version(version: int) -> None:
+    table = protected(14, {5: UNSUPPORTED, 8: AGAIN, 9: FOR_WRITING, 12: AGAIN}, checkpoints={})
+    before = table.names()
+    old = client(table, OLD)
+    if 5 <= version < 8:
+        with pytest.raises(UnsupportedReaderFeatureError, match="deletionVectors"):
+            load(old, version)
+    if 5 <= version < 8 or 9 <= version < 12:
+        # A snapshot opened by who may is of no use to who may not.
+        snapshot = table.load(version)
+        snapshot.log = old
+        with pytest.raises(ProtocolError):
+            write_checkpoint(snapshot)
+        assert table.names() == before
+    else:
+        write_checkpoint(load(old, version))
+        assert checkpoints(table) == [version]
+    write_checkpoint(table.load(version))
+    assert checkpoints(table) == [version]
+    whole(table, 0)
+
+
+# ---------------------------------------------------------------------------- (d) order, and crashes
+
+
+def obeys(before: list[str], after: list[str], boundary: int, start: int) -> None:
+    """The rules, held against what a cleanup that may have died left of a log."""
+    gone = [n for n in map(parse, set(before) - set(after)) if n is not None]
+    left = [n for n in map(parse, after) if n is not None]
+    commits_left = {n.version for n in left if n.kind is Kind.COMMIT}
+    commits_gone = {n.version for n in gone if n.kind is Kind.COMMIT}
+    assert all(v < start for v in commits_gone)
+    assert all(g < c for g in commits_gone for c in commits_left), "commits go in ascending order"
+    if any(n.kind is Kind.CHECKSUM for n in gone):
+        assert min(commits_left) >= start, "checksums go after all commits of the range"
+    if any(n.kind in (Kind.CLASSIC, Kind.PART, Kind.V2) for n in gone):
+        assert start >= boundary, "checkpoints stay unless everything below the boundary goes"
+        assert min(commits_left) >= start
+        assert not [n for n in left if n.kind is Kind.CHECKSUM and n.version < start]
+
+
+LAYOUTS = {
+    "all of it": (9, {2: "classic", 5: "v2-json", 10: "classic"}, 10),
+    "all of it, to the boundary exactly": (10, {2: "multipart", 10: "v2-parquet"}, 10),
+    "a part of it": (14, {2: "classic", 6: "multipart", 10: "v2-json"}, 10),
+}
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_cleanup_that_dies_anywhere_obeys_and_the_next_one_finishes(layout: str, when: str) -> None:
+    boundary, made, start = LAYOUTS[layout]
+    base = protected(boundary, checkpoints=made)
+    done = base.survivor()
+    clean(done, 12)
+    ended = [n for n in done.names() if not n.startswith("_sidecars/")]
+    deaths = 0
+    for number in range(1, 300):
+        table = base.survivor()
+        snapshot = table.load()
+        moment = expire(table, 12)
+        table.memory.die_at(number, when=when)  # type: ignore[arg-type]
+        try:
+            clean_up(snapshot, before=moment)
+        except StoreDied:
+            deaths += 1
+        else:
+            break
+        again = table.survivor()
+        obeys(base.names(), again.names(), boundary, start)
+        assert verify(again.log, data=False).errors == ()
+        whole(again, start)
+        clean_up(again.load(), before=moment)
+        obeys(base.names(), again.names(), boundary, start)
+        assert [n for n in again.names() if not n.startswith("_sidecars/")] == ended
+    else:
+        pytest.fail("the cleanup never came to its end")
+    assert deaths > 20
+
+
+@given(st.data())
+def test_any_protected_log_obeys_after_any_number_of_cleanups(data: st.DataObject) -> None:
+    draw = data.draw
+    count = draw(st.integers(4, 10))
+    boundary = draw(st.integers(0, count - 1))
+    changes = draw(
+        st.dictionaries(
+            st.integers(0, count - 2), st.sampled_from([UNSUPPORTED, FOR_WRITING, AGAIN]), max_size=3
+        )
+    )
+    changes[count - 1] = AGAIN
+    made = draw(st.dictionaries(st.integers(1, count - 1), st.sampled_from(FORMS), max_size=5))
+    table = protected(boundary, changes, checkpoints=made, checksums=draw(st.booleans()), versions=count)
+    for expired in sorted(draw(st.lists(st.integers(0, count - 1), min_size=1, max_size=3))):
+        if expired not in commits(table):
+            continue
+        registry = draw(st.sampled_from([OLD, DELTA]))
+        before = table.names()
+        supported = {
+            v: (registry.missing_for_read(p), registry.missing_for_write(p))
+            for v, p in protection.protocols(table.log, list_log(table.store, LOG, 0), 0, count - 1)
+            if p is not None
+        }
+        first = min(commits(table))
+        plan = clean(table, expired, registry)
+        if plan is None:
+            assert [n for n in before if not n.startswith("_")] == [
+                n for n in table.names() if not n.startswith("_")
+            ]
+            continue
+        obeys(before, table.names(), boundary, plan.start)
+        if plan.start < boundary:
+            assert not any(supported[v][0] for v in range(first, plan.start + 1))
+            assert not supported[plan.start][1]
+        whole(table, plan.start)
