@@ -51,6 +51,7 @@ The tree::
     │   └── ProtocolPropertyError    PROTOCOL_PROPERTY (also an AssertionError)
     ├── DataError                    a data file or deletion vector is not what the log says
     │   ├── DataFileMissingError, DataFileCorruptError
+    │   ├── SplitBuildError, ValueNotIndexableError  of index tables
     │   ├── InvariantViolationException   CONSTRAINT_VIOLATED
     │   ├── ChangeDataMissingError   CHANGE_DATA_MISSING
     │   └── DVFileMissingError, DVChecksumError, DVSizeMismatchError, DVCardinalityError, DVInvalidError
@@ -62,6 +63,7 @@ The tree::
     ├── OptionError                  OPTION_INVALID
     │   └── RetentionTooShortError   RETENTION_TOO_SHORT
     ├── PredicateError               PREDICATE_INVALID
+    ├── QueryError                   QUERY_INVALID, a search that cannot be read or answered
     │   └── SqlSyntaxError           SQL_SYNTAX
     ├── PathOutsideTableError        PATH_OUTSIDE_TABLE
     ├── TransactionError             a commit that may not be made
@@ -459,6 +461,18 @@ class DataFileCorruptError(DataError):
     code = "DATA_FILE_CORRUPT"
 
 
+class SplitBuildError(DataError):
+    """A split of an index table could not be built."""
+
+    code = "SPLIT_BUILD"
+
+
+class ValueNotIndexableError(DataError):
+    """A value that the field of its column cannot hold."""
+
+    code = "VALUE_NOT_INDEXABLE"
+
+
 class DVFileMissingError(DataError):
     code = "DV_FILE_MISSING"
 
@@ -575,6 +589,12 @@ class SqlSyntaxError(PredicateError):
 
     code = "SQL_SYNTAX"
     errorClass = "PARSE_SYNTAX_ERROR"
+
+
+class QueryError(TidegateError):
+    """A search that cannot be read, or asks of a field what its kind cannot answer."""
+
+    code = "QUERY_INVALID"
 
 
 class PathOutsideTableError(TidegateError):
