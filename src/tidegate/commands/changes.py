@@ -84,6 +84,27 @@ def changes_between(
     return collected.frame(spark)
 
 
+def changes_in(
+    spark: SparkSession,
+    log: TableLog,
+    shape: Snapshot,
+    first: int,
+    last: int,
+    *,
+    initial: tuple[int, int, pa.Table] | None = None,
+) -> DataFrame:
+    """The changes from version ``first`` to ``last`` in the columns of ``shape``; none if the range is empty.
+
+    ``initial`` is a version, its time and files of it, whose rows come first, as inserts.
+    """
+    collected = _Collected(log, shape)
+    if initial is not None:
+        collected.begin_with(*initial)
+    if first <= last:
+        collected.read(first, last)
+    return collected.frame(spark)
+
+
 def _first_after(log: TableLog, latest: Snapshot, text: str) -> int:
     """The first version at or after a moment."""
     moment = milliseconds(text)
@@ -130,6 +151,12 @@ class _Collected:
             if era is not None and version >= era.version and isinstance(own, int):
                 moment = own
             self._commit(version, moment, actions)
+
+    def begin_with(self, version: int, moment: int, files: pa.Table) -> None:
+        """Rows that were there before the range begins, as inserts of ``version``."""
+        constants = {VERSION: str(version), TIME: _instant(moment), CHANGE: "insert"}
+        files = files.append_column("dataChange", pa.array([True] * files.num_rows, pa.bool_()))
+        self.inferred += [_whole(add, constants) for add in from_batch(files, Add)]
 
     def _check(self, version: int, protocol: Protocol, metadata: Metadata) -> None:
         self.log.registry.check_read(protocol, table=self.log.url, version=version)

@@ -41,8 +41,12 @@ def write(
     options: Mapping[str, str] | None = None,
     properties: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
+    operation: Operation | None = None,
 ) -> Committed | None:
-    """Write ``frame`` to the table at ``url``; None if the mode says that nothing is to be done."""
+    """Write ``frame`` to the table at ``url``; None if the mode says that nothing is to be done.
+
+    ``operation`` is what the history says was done, an ordinary write by default.
+    """
     mode = mode.lower()
     if mode not in MODES:
         raise OptionError(f"There is no save mode {mode!r}.", hint=f"The modes are {', '.join(MODES)}.")
@@ -83,7 +87,7 @@ def write(
         parameters["predicate"] = str(given.get("replaceWhere"))
     return transaction.commit(
         actions,
-        Operation("WRITE", parameters),
+        operation or Operation("WRITE", parameters),
         adds=adds,
         removes=removes,
         metrics=write_metrics(adds, removes),
