@@ -46,6 +46,7 @@ from tidegate.log.checkpoint.json_read import JsonCheckpointReader
 from tidegate.log.checkpoint.read import conform
 from tidegate.log.checksum import Checksum
 from tidegate.log.dialect import Reader
+from tidegate.log.memory import steady_memory
 from tidegate.log.names import Kind
 from tidegate.log.replay import (
     FileTail,
@@ -376,7 +377,7 @@ class Snapshot:
             tail = self._tail()
             return pa.Table.from_batches(self._scanned(scan, tail), scan.output_schema)
         # Commits are decoded here in Python, the checkpoint is read by threads in C++: side by side.
-        with ThreadPoolExecutor(1, thread_name_prefix="tidegate-tail") as beside:
+        with steady_memory(), ThreadPoolExecutor(1, thread_name_prefix="tidegate-tail") as beside:
             coming = beside.submit(self._tail)
             process = scan.processor(reader, lambda: coming.result().keys)
             older = list(reader.batches("add", scan.checkpoint_columns(reader), process))
