@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from pyspark.sql import SparkSession
@@ -25,6 +25,14 @@ from tidegate.log.verify import verify
 pytestmark = pytest.mark.spark
 
 Rows = Callable[..., list[tuple[object, ...]]]
+
+
+@pytest.fixture(autouse=True, params=["native", "portable"])
+def way(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
+    """Both ways of writing keep the same promises."""
+    spark.conf.set("spark.tidegate.write.portable", str(request.param == "portable").lower())
+    yield request.param
+    spark.conf.unset("spark.tidegate.write.portable")
 
 
 def _set_property(path: str, **changes: str) -> None:

@@ -32,6 +32,7 @@ WRITE = frozenset(
         "compression",
         "partitionOverwriteMode",
         "replaceWhere",
+        "tidegate.write.portable",
     }
 )
 

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 _lock = threading.Lock()
 _compiled: dict[tuple[int, str], Any] = {}
+_schemes: dict[tuple[int, str], bool] = {}
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -58,6 +59,25 @@ def compiled(spark: SparkSession, resource: str, replacing: Mapping[str, str] | 
             nothing = context._gateway.new_array(jvm.java.lang.Object, 0)
             known = _compiled[key] = loaded.getDeclaredConstructor(none).newInstance(nothing)
     return known
+
+
+def can_open(spark: SparkSession, url: str) -> bool:
+    """Whether Hadoop in the session's JVM has a file system for a place such as ``file:/t`` or ``s3://b/t``."""
+    scheme = url.split(":", 1)[0]
+    if scheme == "file":
+        return True
+    context: Any = spark.sparkContext
+    key = (id(context._gateway), scheme)
+    with _lock:
+        if key not in _schemes:
+            jvm: Any = gateway_of(spark)
+            configuration = spark._jsparkSession.sessionState().newHadoopConf()
+            try:
+                jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, configuration)
+                _schemes[key] = True
+            except Exception:
+                _schemes[key] = False
+        return _schemes[key]
 
 
 class JavaFunction:

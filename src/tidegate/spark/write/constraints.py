@@ -56,12 +56,18 @@ def constraints_of(metadata: Metadata, provided: frozenset[str]) -> list[Constra
     return out
 
 
-def enforced(frame: DataFrame, metadata: Metadata, provided: frozenset[str]) -> DataFrame:
-    """The DataFrame, failing at run time on the first row that breaks a constraint."""
+def enforced(
+    frame: DataFrame, metadata: Metadata, provided: frozenset[str], spared: Column | None = None
+) -> DataFrame:
+    """The DataFrame, failing at run time on the first row that breaks a constraint.
+
+    Rows where ``spared`` is true are not asked: what a change file tells of old rows.
+    """
     found = constraints_of(metadata, provided)
     for constraint in found:
         try:
-            frame = frame.where(_condition(frame, constraint))
+            condition = _condition(frame, constraint)
+            frame = frame.where(condition if spared is None else F.when(spared, True).otherwise(condition))
         except (ParseException, AnalysisException) as e:
             raise SchemaInvalidError(
                 f"The constraint {constraint.name} ({constraint.sql}) cannot be evaluated: "

@@ -1,8 +1,9 @@
 """``write_files``: the one way data gets out of Spark into a table.
 
-The transaction is marked as having written before the job starts. What comes back are the adds, as
-an Arrow table ready to be committed; nothing is visible before the commit, and a job that fails
-leaves at most orphan files for VACUUM.
+The transaction is marked as having written before the job starts. What comes back are the adds and the
+change files, as Arrow tables ready to be committed; nothing is visible before the commit, and a job that
+fails leaves at most orphan files for VACUUM. Two ways lie behind it: native, the default on classic
+sessions, and portable, on public API alone; ``way_of`` says which one a write takes.
 """
 
 from __future__ import annotations
@@ -10,21 +11,26 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from datetime import datetime, timezone
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from tidegate import properties
+from tidegate.errors import OptionError
 from tidegate.files.partitions import serialize
 from tidegate.files.paths import encode_path
-from tidegate.log.actions import ADD_SCHEMA, CDC_SCHEMA, Add, to_batch
+from tidegate.log.actions import ADD_SCHEMA, CDC_SCHEMA, STRING_MAP, Add, to_batch
 from tidegate.metadata import Metadata
 from tidegate.schema.mapping import mapping_mode, physical_name, to_physical
 from tidegate.schema.types import TIMESTAMP, DataType, StructType
 from tidegate.spark import failures
+from tidegate.spark.jvm import can_open, is_connect
+from tidegate.spark.places import place_of
 from tidegate.spark.scan.native import hadoop_root
-from tidegate.spark.write import footers, native
+from tidegate.spark.write import footers, layout, native, portable, statistics
 from tidegate.spark.write.constraints import enforced
 from tidegate.spark.write.fit import fitted, physical
 from tidegate.spark.write.layout import Placed
@@ -32,6 +38,9 @@ from tidegate.transaction.transaction import Transaction
 
 _log = logging.getLogger("tidegate.spark.write")
 _PASSED_ON = ("maxRecordsPerFile", "compression", "parquet.writer.version")
+
+# An option of one write, or with "spark." before it a conf of the session.
+PORTABLE = "tidegate.write.portable"
 
 
 class Written(NamedTuple):
@@ -49,21 +58,110 @@ def write_files(
     is_optimize: bool = False,
     operation: str = "WRITE",
 ) -> Written:
-    """Write ``frame`` into the table of ``transaction``; the files as actions."""
+    """Write ``frame`` into the table of ``transaction``; the files as actions.
+
+    The frame may carry the special columns of ``layout``: rows with a ``_change_type`` go to change
+    files, and row ids under the table's materialised names into data files.
+    """
     metadata = transaction.metadata
+    given = {k.lower(): v for k, v in (options or {}).items()}
+    special = [c for c in layout.SPECIAL if c in frame.columns and metadata.schema.field(c) is None]
+    way = way_of(frame.sparkSession, transaction, given, special)
     provided = frozenset(c.lower() for c in frame.columns)
-    data = physical(enforced(fitted(frame, metadata), metadata, provided), metadata)
+    spared = F.col(layout.CHANGE_TYPE).isNotNull() if layout.CHANGE_TYPE in special else None
+    whole = enforced(fitted(frame, metadata, special), metadata, provided, spared)
+    data = physical(whole, metadata, special)
     failures.watch(hadoop_root(transaction.log.url), transaction.log.url)
+    passed = {k: given[k.lower()] for k in _PASSED_ON if k.lower() in given}
+    rows = _row_columns(metadata, special)
+    if way == "portable":
+        place = place_of(transaction.log.store)
+        portable.codec_of(metadata, passed)
+        transaction.mark_written()
+        commits = portable.write(data, metadata, place, operation=operation, options=passed, row_columns=rows)
+        return _actions(transaction, metadata, commits, data_change=not is_optimize)
+    passed.setdefault("compression", portable.codec_of(metadata, passed, _session_codec(frame)))
     transaction.mark_written()
     mode = mapping_mode(metadata)
     names = [physical_name(f, mode) for f in metadata.partition_schema.fields]
-    given = {k.lower(): v for k, v in (options or {}).items()}
-    passed = {k: given[k.lower()] for k in _PASSED_ON if k.lower() in given}
+    data = data.withColumnsRenamed(dict(rows)).drop(*(s for s in special if s not in dict(rows)))
     written = native.write(
         frame.sparkSession, data, hadoop_root(transaction.log.url), names, operation=operation, options=passed
     )
     adds = adds_of(transaction, metadata, written, data_change=not is_optimize)
     return Written(adds, CDC_SCHEMA.empty_table())
+
+
+def way_of(
+    spark: SparkSession, transaction: Transaction, options: Mapping[str, str], special: list[str]
+) -> Literal["native", "portable"]:
+    """Which way a write takes; ``options`` in lower case."""
+    said = options.get(PORTABLE)
+    if said is None:
+        said = spark.conf.get(f"spark.{PORTABLE}", "false")
+    if said is None or said.lower() not in ("true", "false"):
+        raise OptionError(f"{PORTABLE} is {said!r}; it is true or false.")
+    wanted = (
+        said.lower() == "true"
+        or is_connect(spark)
+        # Spark's own committer can neither name nor route change files, nor spread files at random.
+        or layout.CHANGE_TYPE in special
+        or properties.get(transaction.metadata.configuration, properties.RANDOMIZE_FILE_PREFIXES)
+        or not can_open(spark, hadoop_root(transaction.log.url))
+    )
+    return "portable" if wanted else "native"
+
+
+def _session_codec(frame: DataFrame) -> str | None:
+    return frame.sparkSession.conf.get("spark.sql.parquet.compression.codec")
+
+
+def _row_columns(metadata: Metadata, special: list[str]) -> list[tuple[str, str]]:
+    """The row tracking columns of a frame and their names in files; none if the table does not track."""
+    out = []
+    for column, known in (
+        (layout.ROW_ID, properties.ROW_ID_COLUMN_NAME),
+        (layout.ROW_COMMIT_VERSION, properties.ROW_COMMIT_VERSION_COLUMN_NAME),
+    ):
+        name = properties.get(metadata.configuration, known)
+        if column in special and name:
+            out.append((column, str(name)))
+    return out
+
+
+def _actions(
+    transaction: Transaction, metadata: Metadata, commits: pa.Table, *, data_change: bool
+) -> Written:
+    """The task commits of the portable way as actions."""
+    changes = commits.filter(commits.column("is_change"))
+    files = commits.filter(pc.invert(commits.column("is_change")))
+    tight = transaction.protocol.supports("deletionVectors")
+    _log.debug(
+        "%s: %d files and %d change files written", transaction.log.url, files.num_rows, changes.num_rows
+    )
+    adds = {
+        **_common(files, metadata, data_change),
+        "modificationTime": files.column("modified"),
+        "stats": statistics.texts(files, metadata, tight=tight),
+    }
+    return Written(
+        _as(adds, ADD_SCHEMA, files.num_rows),
+        _as(_common(changes, metadata, False), CDC_SCHEMA, changes.num_rows),
+    )
+
+
+def _common(commits: pa.Table, metadata: Metadata, data_change: bool) -> dict[str, pa.Array]:
+    return {
+        "path": pa.array([encode_path(p) for p in commits.column("path").to_pylist()], pa.string()),
+        "partitionValues": portable.partition_maps(commits, metadata).cast(STRING_MAP),
+        "size": commits.column("size"),
+        "dataChange": pa.repeat(pa.scalar(data_change), commits.num_rows),
+    }
+
+
+def _as(columns: Mapping[str, pa.Array], schema: pa.Schema, rows: int) -> pa.Table:
+    """Columns as a table of ``schema``, null where there is none."""
+    return pa.table([columns.get(f.name, pa.nulls(rows, f.type)) for f in schema], schema=schema)
 
 
 def adds_of(

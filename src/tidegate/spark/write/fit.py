@@ -7,6 +7,8 @@ of it is checked before any job runs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -100,9 +102,13 @@ def _merged_type(table: DataType, data: DataType, path: str) -> DataType:
     return data if table == VOID else table
 
 
-def fitted(frame: DataFrame, metadata: Metadata) -> DataFrame:
-    """The DataFrame with the table's columns, cast, in order; defaults and generated values filled in."""
-    have = schema_of(frame)
+def fitted(frame: DataFrame, metadata: Metadata, keep: Sequence[str] = ()) -> DataFrame:
+    """The DataFrame with the table's columns, cast, in order; defaults and generated values filled in.
+
+    Columns named in ``keep`` are none of the table's and stay beside them as they are.
+    """
+    whole = schema_of(frame)
+    have = StructType(tuple(f for f in whole.fields if f.name not in keep))
     extra = [f.name for f in have.fields if metadata.schema.field(f.name) is None]
     if extra:
         raise SchemaInvalidError(
@@ -137,13 +143,13 @@ def fitted(frame: DataFrame, metadata: Metadata) -> DataFrame:
             if key in generated:
                 later.append((f.name, generated[key], want))
         columns.append(column.alias(f.name))
-    out = frame.select(*columns)
+    out = frame.select(*columns, *(_quoted(name) for name in keep))
     for name, expression, want in later:
         out = out.withColumn(name, F.expr(expression).cast(spark_type(want)))
     return out
 
 
-def physical(frame: DataFrame, metadata: Metadata) -> DataFrame:
+def physical(frame: DataFrame, metadata: Metadata, keep: Sequence[str] = ()) -> DataFrame:
     """A fitted DataFrame under the names and ids that data files carry, void columns left out."""
     mode = mapping_mode(metadata)
     columns = []
@@ -156,7 +162,7 @@ def physical(frame: DataFrame, metadata: Metadata) -> DataFrame:
             column = column.cast(spark_type(target))
         tags = {FIELD_ID: f.metadata[ID]} if mode != "none" and ID in f.metadata else {}
         columns.append(column.alias(physical_name(f, mode), metadata=tags))
-    return frame.select(*columns)
+    return frame.select(*columns, *(_quoted(name) for name in keep))
 
 
 def _quoted(name: str) -> Column:

@@ -10,10 +10,18 @@ from __future__ import annotations
 import random
 import string
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidegate.errors import CommitRefusedError
-from tidegate.files.paths import unescape_path_name
+from tidegate.files.paths import partition_directory, unescape_path_name
+
+# Columns that a DataFrame on its way into a table may carry beside the table's own: what kind of change
+# a row is (null for data), and the row tracking of a row that moves from one file to another.
+CHANGE_TYPE = "_change_type"
+ROW_ID = "__tidegate_row_id"
+ROW_COMMIT_VERSION = "__tidegate_row_commit_version"
+SPECIAL = (CHANGE_TYPE, ROW_ID, ROW_COMMIT_VERSION)
 
 CDC_COLUMN = "__is_cdc"
 CDC_DIRECTORY = "_change_data"
@@ -41,6 +49,14 @@ def directory_of(partition: str | None, random_prefix: str | None = None) -> str
     if partition.startswith(_FALSE):
         return partition[len(_FALSE) :].lstrip("/")
     return partition
+
+
+def directory_for(
+    values: Sequence[tuple[str, str | None]], *, is_cdc: bool = False, prefix_length: int = 0
+) -> str:
+    """The directory of a file with these partition values, in order; change rows keep to their own."""
+    partition = partition_directory([(CDC_COLUMN, "true" if is_cdc else "false"), *values])
+    return directory_of(partition, random_prefix(prefix_length) if prefix_length and not is_cdc else None)
 
 
 def file_name(split: int, extension: str, *, is_cdc: bool = False, separator: str = "-") -> str:

@@ -1,0 +1,344 @@
+"""One task of the portable delayed commit: Arrow batches in, parquet files at their final place, one row out
+per file.
+
+Everything here travels to executors by value and needs PySpark and pyarrow alone. Rows come sorted by
+their partition, so one file is open at a time. A task that fails deletes what it wrote; rows of its files
+reach the driver only if it succeeds, and until the commit nobody sees them.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark import TaskContext, cloudpickle
+
+from tidegate.spark.write.layout import directory_for, file_name
+
+_ROW_GROUP_BYTES = 64 << 20
+# Longer beginnings of strings say nothing more: bounds are cut far before.
+_STRING_CUT = 8
+
+
+@dataclass(frozen=True)
+class Column:
+    """One indexed leaf: its path in the file, whether it has bounds, and how they travel."""
+
+    path: tuple[str, ...]
+    wire: pa.DataType | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a task must know. ``data`` and ``changes`` are the schemas of the two kinds of files.
+
+    A batch has the columns of ``data``, then the partition columns, then the kind of change if any.
+    ``result`` is the schema of the rows that go back, one per file.
+    """
+
+    place: Any
+    data: pa.Schema
+    changes: pa.Schema | None
+    partitions: tuple[str, ...]
+    columns: tuple[Column, ...]
+    result: pa.Schema
+    compression: str
+    extension: str
+    max_records: int
+    prefix_length: int
+    string_length: int
+
+
+# ---------------------------------------------------------------------------- partition values
+
+
+def texts(values: pa.Array) -> list[str | None]:
+    """Partition values as the log spells them; an empty string is null."""
+    kind = values.type
+    if pa.types.is_timestamp(kind):
+        # Not through Python's datetime, which ends in the year 9999.
+        local = pc.cast(values, pa.timestamp("us"))
+        if kind.tz is not None:
+            return [t if t is None else t.replace(" ", "T") + "Z" for t in _strings(local)]
+        return [t if t is None else t.removesuffix(".000000") for t in _strings(local)]
+    if pa.types.is_date(kind) or pa.types.is_decimal(kind):
+        return _strings(values)
+    return [_text(v) for v in values.to_pylist()]
+
+
+def _strings(values: pa.Array) -> list[str | None]:
+    return list(pc.cast(values, pa.string()).to_pylist())
+
+
+def _text(value: Any) -> str | None:
+    if value is None or value in ("", b""):
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    if isinstance(value, float):
+        if math.isnan(value):
+            return "NaN"
+        return ("-Infinity" if value < 0 else "Infinity") if math.isinf(value) else repr(value)
+    return str(value)
+
+
+def _runs(columns: Sequence[pa.Array], rows: int) -> list[int]:
+    """Where rows with other keys begin, the end included; equal neighbours stay together."""
+    new = pa.repeat(pa.scalar(False), rows - 1)
+    for column in columns:
+        codes = pc.fill_null(column.dictionary_encode().indices, -1)
+        new = pc.or_(new, pc.not_equal(codes.slice(1), codes.slice(0, rows - 1)))
+    return [0, *(i + 1 for i in pc.indices_nonzero(new).to_pylist()), rows]
+
+
+# ---------------------------------------------------------------------------- statistics
+
+
+class _Statistics:
+    """Minimum, maximum and null count of each indexed leaf, taken while the rows go by."""
+
+    def __init__(self, columns: Sequence[Column], string_length: int) -> None:
+        self._columns = columns
+        self._cut = string_length * _STRING_CUT + 64
+        self._nulls = [0] * len(columns)
+        self._low: list[Any] = [None] * len(columns)
+        self._high: list[Any] = [None] * len(columns)
+        self._unbounded = [False] * len(columns)
+        self._no_maximum = [False] * len(columns)
+
+    def add(self, table: pa.Table) -> None:
+        names = set(table.column_names)
+        for i, column in enumerate(self._columns):
+            if column.path[0] not in names:
+                self._nulls[i] += table.num_rows
+                continue
+            values = table.column(column.path[0])
+            for part in column.path[1:]:
+                found = values.type.get_field_index(part)
+                if found < 0:
+                    values = None
+                    break
+                values = pc.struct_field(values, found)
+            if values is None:
+                self._nulls[i] += table.num_rows
+                continue
+            self._nulls[i] += values.null_count
+            if column.wire is not None and values.null_count < len(values) and not self._unbounded[i]:
+                self._bound(i, values, column.wire)
+
+    def _bound(self, i: int, values: pa.ChunkedArray, wire: pa.DataType) -> None:
+        if pa.types.is_floating(values.type):
+            # NaN is above everything to Spark, and JSON has no word for it: such files have no maximum.
+            not_numbers = pc.is_nan(values)
+            if pc.any(not_numbers).as_py():
+                self._no_maximum[i] = True
+                values = values.filter(pc.invert(not_numbers))
+                if len(values) == values.null_count:
+                    return
+        elif pa.types.is_temporal(values.type):
+            values = values.cast(wire)
+        try:
+            found = pc.min_max(values).as_py()
+        except UnicodeDecodeError:
+            self._unbounded[i] = True
+            return
+        low, high = found["min"], found["max"]
+        self._low[i] = low if self._low[i] is None else min(self._low[i], low)
+        self._high[i] = high if self._high[i] is None else max(self._high[i], high)
+
+    def bounds(self) -> tuple[list[Any], list[Any], list[int]]:
+        low, high = [], []
+        for i in range(len(self._columns)):
+            hidden = self._unbounded[i]
+            low.append(None if hidden else self._shown(self._low[i]))
+            high.append(None if hidden or self._no_maximum[i] else self._shown(self._high[i]))
+        return low, high, self._nulls
+
+    def _shown(self, value: Any) -> Any:
+        if isinstance(value, float) and not math.isfinite(value):
+            return None
+        return value[: self._cut] if isinstance(value, str) else value
+
+
+# ---------------------------------------------------------------------------- files
+
+
+class _File:
+    """One open file."""
+
+    def __init__(self, plan: Plan, key: tuple[Any, ...], split: int) -> None:
+        self.is_change, self.values = bool(key[0]), list(key[1:])
+        pairs = list(zip(plan.partitions, self.values, strict=True))
+        name = file_name(split, plan.extension, is_cdc=self.is_change, separator="." if pairs else "-")
+        directory = directory_for(pairs, is_cdc=self.is_change, prefix_length=plan.prefix_length)
+        self.path = f"{directory}/{name}" if directory else name
+        self.rows = 0
+        self.statistics = _Statistics(() if self.is_change else plan.columns, plan.string_length)
+        self._plan = plan
+        self._schema = plan.changes if self.is_change else plan.data
+        self._held: list[pa.RecordBatch] = []
+        self._held_bytes = 0
+        self._sink = plan.place.open_output(self.path)
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            self._schema,
+            compression=plan.compression,
+            store_schema=False,
+            store_decimal_as_integer=True,
+            write_page_index=False,
+        )
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.rows += batch.num_rows
+        self._held.append(batch)
+        self._held_bytes += batch.get_total_buffer_size() if self._held_bytes == 0 else batch.nbytes
+        if self._held_bytes >= _ROW_GROUP_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._held:
+            return
+        table = pa.Table.from_batches(self._held)
+        self.statistics.add(table)
+        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        self._held, self._held_bytes = [], 0
+
+    def close(self) -> dict[str, Any]:
+        """Finish the file; what the driver is told of it."""
+        self._flush()
+        self._writer.close()
+        size = self._sink.tell()
+        self._sink.close()
+        low, high, nulls = self.statistics.bounds()
+        row: dict[str, Any] = {
+            "path": self.path,
+            "is_change": self.is_change,
+            "values": self.values,
+            "size": size,
+            "modified": time.time_ns() // 1_000_000,
+            "rows": self.rows,
+        }
+        columns = [] if self.is_change else list(self._plan.columns)
+        for i, _ in enumerate(columns):
+            row[f"n{i}"], row[f"l{i}"], row[f"h{i}"] = nulls[i], low[i], high[i]
+        return row
+
+    def discard(self) -> None:
+        """Never finish this file: an upload that is not closed leaves nothing behind."""
+        if hasattr(self._sink, "abandon"):
+            self._sink.abandon()
+
+
+class _Task:
+    """The files of one task."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        context = TaskContext.get()
+        self._split = context.partitionId() if context is not None else 0
+        self._opened: list[str] = []
+        self._current: tuple[tuple[Any, ...], _File] | None = None
+        self.rows: list[dict[str, Any]] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        plan = self._plan
+        width, parts = len(plan.data), len(plan.partitions)
+        keys = [_comparable(batch.column(width + i)) for i in range(parts)]
+        kinds = batch.column(width + parts) if plan.changes is not None else None
+        flags = [] if kinds is None else [kinds.is_valid()]
+        ends = _runs([*flags, *keys], batch.num_rows)
+        firsts = pa.array(ends[:-1], pa.int64())
+        spelled = [texts(k.take(firsts)) for k in keys]
+        changed = flags[0].take(firsts).to_pylist() if flags else [False] * len(firsts)
+        data = [batch.column(i) for i in range(width)]
+        for i, start in enumerate(ends[:-1]):
+            key = (changed[i], *(s[i] for s in spelled))
+            columns = [c.slice(start, ends[i + 1] - start) for c in data]
+            if changed[i]:
+                assert plan.changes is not None
+                assert kinds is not None
+                # Change files have the table's columns and the kind of change, no row ids.
+                columns = [*columns[: len(plan.changes) - 1], kinds.slice(start, ends[i + 1] - start)]
+            self._write(key, columns, ends[i + 1] - start)
+
+    def _write(self, key: tuple[Any, ...], columns: list[pa.Array], rows: int) -> None:
+        schema = self._plan.changes if key[0] else self._plan.data
+        assert schema is not None
+        shaped = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
+        batch = pa.RecordBatch.from_arrays(shaped, schema=schema) if len(schema) else None
+        done = 0
+        while done < rows:
+            file = self._file(key)
+            room = self._plan.max_records - file.rows if self._plan.max_records > 0 else rows
+            take = min(room, rows - done)
+            assert batch is not None
+            file.write(batch.slice(done, take))
+            done += take
+            if self._plan.max_records > 0 and file.rows >= self._plan.max_records:
+                self._close()
+
+    def _file(self, key: tuple[Any, ...]) -> _File:
+        if self._current is not None and self._current[0] == key:
+            return self._current[1]
+        self._close()
+        file = _File(self._plan, key, self._split)
+        self._opened.append(file.path)
+        self._current = (key, file)
+        return file
+
+    def _close(self) -> None:
+        if self._current is not None:
+            self.rows.append(self._current[1].close())
+            self._current = None
+
+    def finish(self) -> list[dict[str, Any]]:
+        self._close()
+        return self.rows
+
+    def abort(self) -> None:
+        """Delete what this attempt wrote; another attempt has names of its own."""
+        if self._current is not None:
+            self._current[1].discard()
+        for path in self._opened:
+            try:
+                self._plan.place.delete(path)
+            except Exception:
+                # An orphan is VACUUM's business; the failure is what counts.
+                continue
+
+
+def _comparable(values: pa.Array) -> pa.Array:
+    """Keys with one form for each value: to Spark, the two zeros are one."""
+    return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
+
+
+def writing(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function for ``mapInArrow``."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = _Task(plan)
+        try:
+            for batch in batches:
+                if batch.num_rows:
+                    task.add(batch)
+            rows = task.finish()
+        except BaseException:
+            task.abort()
+            raise
+        # Outside of the attempt: a reader who stops here must not take the files back.
+        if rows:
+            yield pa.RecordBatch.from_pylist(rows, schema=plan.result)
+
+    return run
+
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
