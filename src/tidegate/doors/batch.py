@@ -15,7 +15,16 @@ from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter
 
 from tidegate.commands.read import read
 from tidegate.commands.write import write
-from tidegate.doors.hooks import is_enabled, notes, text, wrap
+from tidegate.doors.hooks import (
+    is_enabled,
+    names_of,
+    notes,
+    noting_format,
+    noting_option,
+    noting_options,
+    text,
+    wrap,
+)
 from tidegate.errors import OptionError
 from tidegate.spark.confs import session_defaults
 
@@ -25,37 +34,13 @@ FORMAT = "delta"
 def install() -> None:
     """Hang the doors of batch reading and writing."""
     for cls in (DataFrameReader, DataFrameWriter):
-        wrap(cls, "format", _recording_format)
-        wrap(cls, "option", _recording_option)
-        wrap(cls, "options", _recording_options)
+        wrap(cls, "format", noting_format)
+        wrap(cls, "option", noting_option)
+        wrap(cls, "options", noting_options)
     wrap(DataFrameReader, "load", _load)
     wrap(DataFrameWriter, "mode", _recording_mode)
     wrap(DataFrameWriter, "partitionBy", _recording_partitions)
     wrap(DataFrameWriter, "save", _save)
-
-
-def _recording_format(original: Callable[..., Any]) -> Callable[..., Any]:
-    def format(self: Any, source: str) -> Any:
-        notes(self)["format"] = source.lower()
-        return original(self, source)
-
-    return format
-
-
-def _recording_option(original: Callable[..., Any]) -> Callable[..., Any]:
-    def option(self: Any, key: str, value: Any) -> Any:
-        notes(self)["options"][key] = text(value)
-        return original(self, key, value)
-
-    return option
-
-
-def _recording_options(original: Callable[..., Any]) -> Callable[..., Any]:
-    def options(self: Any, **given: Any) -> Any:
-        notes(self)["options"].update({k: text(v) for k, v in given.items()})
-        return original(self, **given)
-
-    return options
 
 
 def _recording_mode(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,8 +54,7 @@ def _recording_mode(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _recording_partitions(original: Callable[..., Any]) -> Callable[..., Any]:
     def partitionBy(self: Any, *columns: Any) -> Any:
-        names = columns[0] if len(columns) == 1 and isinstance(columns[0], list | tuple) else columns
-        notes(self)["partitions"] = list(names)
+        notes(self)["partitions"] = names_of(columns)
         return original(self, *columns)
 
     return partitionBy

@@ -59,3 +59,37 @@ def notes(target: Any) -> dict[str, Any]:
 def text(value: Any) -> str:
     """An option's value as Spark would spell it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def noting_format(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``format``, which keeps what was chosen on the JVM's side alone."""
+
+    def format(self: Any, source: str) -> Any:
+        notes(self)["format"] = source.lower()
+        return original(self, source)
+
+    return format
+
+
+def noting_option(original: Callable[..., Any]) -> Callable[..., Any]:
+    def option(self: Any, key: str, value: Any) -> Any:
+        notes(self)["options"][key] = text(value)
+        return original(self, key, value)
+
+    return option
+
+
+def noting_options(original: Callable[..., Any]) -> Callable[..., Any]:
+    def options(self: Any, **given: Any) -> Any:
+        notes(self)["options"].update({k: text(v) for k, v in given.items()})
+        return original(self, **given)
+
+    return options
+
+
+def names_of(columns: Any) -> list[str]:
+    """Column names given one by one, as one list, or as a single name."""
+    if isinstance(columns, str):
+        return [columns]
+    single = len(columns) == 1 and isinstance(columns[0], list | tuple)
+    return list(columns[0] if single else columns)
