@@ -1,0 +1,205 @@
+"""Building a split from Arrow batches, on the local disk: the index by tantivy, the rows as Arrow.
+
+Rows keep their order: row N of the split is batch row N of what was added, and its id in the index says
+so. The stored columns lie in small compressed record batches, so that a few hits cost a few blocks.
+Nothing is visible to anybody before the packed file is put into the table and committed.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc as ipc
+
+from tidegate.errors import SplitBuildError, TidegateError, ValueNotIndexableError
+from tidegate.index.encode import columns_of
+from tidegate.index.fields import NULLS, ROW, DocMapping, Field, register
+from tidegate.index.split import ROWS, SUFFIX, Packed, Source, pack
+from tidegate.index.stats import Collector
+from tidegate.schema.arrow import to_arrow_type
+
+BLOCK_ROWS = 1024
+HEAP = 100 << 20
+_LEAST_HEAP, _MOST_HEAP = 15_000_000, 4_000_000_000
+_SLICE = 8192
+# tantivy's own files that an index opens without.
+_LEFT_OUT = (".managed.json", ".tantivy-meta.lock", ".tantivy-writer.lock")
+
+
+def row_schema(mapping: DocMapping) -> pa.Schema:
+    """The stored columns in Arrow's types."""
+    return pa.schema([pa.field(f.column, to_arrow_type(f.type)) for f in mapping.stored])
+
+
+class SplitBuilder:
+    """One split in the making. Use as a context manager: what it has on disk goes when it ends."""
+
+    def __init__(
+        self,
+        mapping: DocMapping,
+        *,
+        heap: int = HEAP,
+        rows: bool = True,
+        statistics: int = 32,
+        directory: str | None = None,
+    ) -> None:
+        import tantivy
+
+        self.mapping = mapping
+        self._dir = Path(tempfile.mkdtemp(prefix="tidegate-split-", dir=directory))
+        index = self._dir / "index"
+        index.mkdir()
+        self._schema = mapping.schema()
+        self._index = tantivy.Index(self._schema, path=str(index))
+        register(self._index, mapping)
+        heap = min(max(heap, _LEAST_HEAP), _MOST_HEAP)
+        # One thread keeps the order of rows, and leaves the other cores to other tasks.
+        self._writer = self._index.writer(heap, 1)
+        has_rows = rows and bool(mapping.stored)
+        self._rows = _RowFile(self._dir / ROWS, row_schema(mapping)) if has_rows else None
+        self.statistics = Collector(mapping, statistics)
+        self._sources: list[Source] = []
+        self._begin(None)
+
+    @property
+    def num_rows(self) -> int:
+        return self._offset + self._count
+
+    def next_source(self, file: str) -> None:
+        """From here on the rows are those of another data file."""
+        self._end_source()
+        self._begin(file)
+
+    def _begin(self, file: str | None) -> None:
+        taken = {s.id for s in self._sources}
+        self._id = next(i for i in iter(lambda: secrets.randbits(31), None) if i not in taken)
+        self._offset = sum(s.rows for s in self._sources)
+        self._count = 0
+        self._file = file
+
+    def _end_source(self) -> None:
+        if self._count or self._file is not None:
+            self._sources.append(Source(self._id, self._offset, self._count, self._file))
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Index the rows of a batch, which has at least the columns of the mapping, by name."""
+        for at in range(0, batch.num_rows, _SLICE):
+            part = batch.slice(at, _SLICE)
+            self.statistics.add(part)
+            if self._rows is not None:
+                self._rows.add(part)
+            self._index_rows(part)
+
+    def _index_rows(self, batch: pa.RecordBatch) -> None:
+        from tantivy import Document
+
+        if self._count + batch.num_rows >= 1 << 32:
+            raise SplitBuildError("A split holds fewer than 2^32 rows.", hint="Write with more partitions.")
+        make, add, schema = Document.from_dict, self._writer.add_document, self._schema
+        try:
+            for document in self._documents(batch):
+                add(make(document, schema))
+        except TidegateError:
+            raise
+        except Exception as e:
+            raise ValueNotIndexableError(f"A row cannot be indexed: {e}") from e
+        self._count += batch.num_rows
+
+    def _documents(self, batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+        first = (self._id << 32) + self._count
+        ids = range(first, first + batch.num_rows)
+        fields: tuple[Field, ...] = self.mapping.indexed
+        columns = [columns_of(batch.column(f.column), f) for f in fields]
+        names = [ROW, *(f.name for f in fields)]
+        if not any(batch.column(f.column).null_count for f in self.mapping.fields):
+            for row in zip(ids, *columns, strict=True):
+                yield dict(zip(names, row, strict=True))
+            return
+        nulls = _null_names(batch, self.mapping)
+        for at, row in enumerate(zip(ids, *columns, strict=True)):
+            found = {n: v for n, v in zip(names, row, strict=True) if v is not None}
+            if nulls[at]:
+                found[NULLS] = nulls[at]
+            yield found
+
+    def finish(self, target: Path | None = None) -> Packed:
+        """Close the index and pack the split."""
+        self._end_source()
+        self._writer.commit()
+        self._writer.wait_merging_threads()
+        folder = self._dir / "index"
+        members = {p.name: p for p in folder.iterdir() if p.name not in _LEFT_OUT}
+        if self._rows is not None:
+            self._rows.close()
+            members[ROWS] = self._dir / ROWS
+        return pack(members, target or self._dir / f"packed{SUFFIX}", self.mapping.to_json(), self._sources)
+
+    def __enter__(self) -> SplitBuilder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        shutil.rmtree(self._dir, ignore_errors=True)
+
+
+def _null_names(batch: pa.RecordBatch, mapping: DocMapping) -> list[list[str]]:
+    """For each row the names of its null columns: the answer to IS NULL, whatever the field's kind."""
+    out: list[list[str]] = [[] for _ in range(batch.num_rows)]
+    for field in mapping.fields:
+        column = batch.column(field.column)
+        if column.null_count:
+            for at, null in enumerate(column.is_null().to_pylist()):
+                if null:
+                    out[at].append(field.name)
+    return out
+
+
+class _RowFile:
+    """The stored columns, in blocks of a fixed number of rows but for the last."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._schema = schema
+        options = ipc.IpcWriteOptions(compression="zstd")
+        self._writer = ipc.new_file(str(path), schema, options=options)
+        self._waiting: list[pa.RecordBatch] = []
+        self._count = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        columns = [_as(batch.column(f.name), f.type) for f in self._schema]
+        self._waiting.append(_batch(columns, self._schema, batch.num_rows))
+        self._count += batch.num_rows
+        if self._count >= BLOCK_ROWS:
+            self._flush(self._count - self._count % BLOCK_ROWS)
+
+    def _flush(self, rows: int) -> None:
+        table = pa.Table.from_batches(self._waiting, self._schema).combine_chunks()
+        for at in range(0, rows, BLOCK_ROWS):
+            block = table.slice(at, min(BLOCK_ROWS, rows - at)).to_batches()[0]
+            # The slice of a block carries only its own bytes.
+            columns = [pa.concat_arrays([c]) for c in block.columns]
+            self._writer.write_batch(_batch(columns, self._schema, block.num_rows))
+        rest = table.slice(rows)
+        self._waiting, self._count = rest.to_batches(), rest.num_rows
+
+    def close(self) -> None:
+        if self._count:
+            self._flush(self._count)
+        self._writer.close()
+
+
+def _batch(columns: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    if not columns:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _as(column: pa.Array, type: pa.DataType) -> pa.Array:
+    return column if column.type == type else column.cast(type)
