@@ -21,15 +21,14 @@ from tidegate.errors import AppendOnlyError, CommitRefusedError, InvalidCommitEr
 from tidegate.files import row_ids, stats
 from tidegate.files.paths import refuse_outside
 from tidegate.log.actions import (
-    ADD_SCHEMA,
     CDC_SCHEMA,
-    REMOVE_SCHEMA,
+    DELTA_FORM,
     Action,
-    Add,
     Cdc,
     CommitActions,
     DomainMetadata,
-    Remove,
+    Form,
+    Skip,
     Txn,
     batch_to_wire,
     encode_lines,
@@ -64,6 +63,7 @@ class Changes:
     domains: tuple[DomainMetadata, ...] = ()
     protocol: Protocol | None = None
     metadata: Metadata | None = None
+    skips: tuple[Skip, ...] = ()
 
     @classmethod
     def of(
@@ -73,6 +73,7 @@ class Changes:
         adds: Files = None,
         removes: Files = None,
         cdcs: Files = None,
+        form: Form = DELTA_FORM,
     ) -> Changes:
         """Sort loose actions and tables of file actions into their columns."""
         kinds: dict[type, list[Any]] = {}
@@ -81,18 +82,20 @@ class Changes:
         for kind, name in ((Protocol, "protocol"), (Metadata, "metaData")):
             if len(kinds.get(kind, ())) > 1:
                 raise InvalidCommitError(f"A commit holds at most one {name} action.")
-        known = {Add, Remove, Cdc, Txn, DomainMetadata, Protocol, Metadata}
+        known: set[type] = {form.add, form.remove, Protocol, Metadata}
+        known |= {Cdc, Txn, DomainMetadata} if form.skip is None else {Skip}
         unknown = sorted(k.__name__ for k in kinds if k not in known)
         if unknown:
             raise InvalidCommitError(f"A commit cannot hold {', '.join(unknown)}.")
         return cls(
-            _batches(kinds.get(Add), ADD_SCHEMA) + _batches(adds, ADD_SCHEMA),
-            _batches(kinds.get(Remove), REMOVE_SCHEMA) + _batches(removes, REMOVE_SCHEMA),
-            _batches(kinds.get(Cdc), CDC_SCHEMA) + _batches(cdcs, CDC_SCHEMA),
+            _with_maps(_batches(kinds.get(form.add), form.adds) + _batches(adds, form.adds)),
+            _batches(kinds.get(form.remove), form.removes) + _batches(removes, form.removes),
+            _with_maps(_batches(kinds.get(Cdc), CDC_SCHEMA) + _batches(cdcs, CDC_SCHEMA)),
             tuple(kinds.get(Txn, ())),
             tuple(kinds.get(DomainMetadata, ())),
             (kinds.get(Protocol) or [None])[0],
             (kinds.get(Metadata) or [None])[0],
+            tuple(kinds.get(Skip, ())),
         )
 
     def as_actions(self) -> CommitActions:
@@ -105,6 +108,7 @@ class Changes:
             metadatas=[self.metadata] if self.metadata is not None else [],
             txns=list(self.txns),
             domains=list(self.domains),
+            skips=list(self.skips),
         )
 
     @property
@@ -112,7 +116,8 @@ class Changes:
         """What there is of each kind, for the trace."""
         files = {"adds": self.adds, "removes": self.removes, "cdcs": self.cdcs}
         found = [f"{sum(b.num_rows for b in batches)} {name}" for name, batches in files.items() if batches]
-        found += [f"{len(few)} {n}" for n, few in (("txns", self.txns), ("domains", self.domains)) if few]
+        rare = {"txns": self.txns, "domains": self.domains, "skips": self.skips}
+        found += [f"{len(few)} {name}" for name, few in rare.items() if few]
         found += [
             n for n, one in (("protocol", self.protocol), ("metadata", self.metadata)) if one is not None
         ]
@@ -121,7 +126,7 @@ class Changes:
     @property
     def only_rearranges(self) -> bool:
         """Only file actions, and none of them changes what the table says."""
-        if self.protocol is not None or self.metadata is not None or self.txns:
+        if self.protocol is not None or self.metadata is not None or self.txns or self.skips:
             return False
         if any(d.domain != row_ids.DOMAIN for d in self.domains):
             return False
@@ -134,16 +139,19 @@ def _batches(files: Files, schema: pa.Schema) -> tuple[pa.RecordBatch, ...]:
         return ()
     if isinstance(files, pa.Table | pa.RecordBatch):
         pieces = files.to_batches() if isinstance(files, pa.Table) else [files]
-        return tuple(_with_maps(conform(b, schema)) for b in pieces if b.num_rows)
-    return (_with_maps(to_batch(files, schema)),)
+        return tuple(conform(b, schema) for b in pieces if b.num_rows)
+    return (to_batch(files, schema),)
 
 
-def _with_maps(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """No partition values are an empty map, as they will stand in the log; removes may lack them."""
-    values = batch.column("partitionValues")
-    if values.null_count == 0 or batch.schema == REMOVE_SCHEMA:
-        return batch
-    return _set(batch, "partitionValues", pc.fill_null(values, pa.scalar([], values.type)))
+def _with_maps(batches: tuple[pa.RecordBatch, ...]) -> tuple[pa.RecordBatch, ...]:
+    """No partition values are an empty map, as they will stand in the log; only removes may lack them."""
+    out = []
+    for batch in batches:
+        values = batch.column("partitionValues")
+        if values.null_count:
+            batch = _set(batch, "partitionValues", pc.fill_null(values, pa.scalar([], values.type)))
+        out.append(batch)
+    return tuple(out)
 
 
 # ---------------------------------------------------------------------------- what must hold
@@ -241,6 +249,8 @@ def _keyed_by(values: pa.MapArray, expected: list[str]) -> bool:
 
 def _check_vectors(changes: Changes, protocol: Protocol) -> None:
     for batch in changes.adds:
+        if "deletionVector" not in batch.schema.names:
+            continue
         vectors = batch.column("deletionVector")
         if vectors.null_count == len(vectors):
             continue
@@ -278,11 +288,11 @@ class Prepared:
     in_commit_timestamp: int | None
     high_water_mark: int | None
 
-    def encode(self) -> bytes:
+    def encode(self, *, commit_info: bool = True) -> bytes:
         """The commit: commitInfo first, then protocol and metadata, then everything else."""
         c = self.changes
-        few: list[Mapping[str, Any]] = [{"commitInfo": self.commit_info}]
-        rare: list[Action | None] = [c.protocol, c.metadata, *c.txns, *c.domains]
+        few: list[Mapping[str, Any]] = [{"commitInfo": self.commit_info}] if commit_info else []
+        rare: list[Action | None] = [c.protocol, c.metadata, *c.txns, *c.domains, *c.skips]
         few += [to_wire(a) for a in rare if a is not None]
         files = (("remove", c.removes), ("add", c.adds), ("cdc", c.cdcs))
         return b"".join(

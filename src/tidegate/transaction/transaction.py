@@ -40,7 +40,7 @@ from tidegate.files import row_ids
 from tidegate.files.predicate import Predicate
 from tidegate.log import checksum as checksums
 from tidegate.log import names
-from tidegate.log.actions import ADD_SCHEMA, Action, CommitActions
+from tidegate.log.actions import Action, CommitActions
 from tidegate.log.checksum import Checksum
 from tidegate.log.replay import SmallState, small_state
 from tidegate.log.segment import LogFile, Segment
@@ -108,7 +108,12 @@ class _State:
 
 
 class Transaction:
-    """One attempt to change one table. Use it once, from one thread."""
+    """One attempt to change one table. Use it once, from one thread.
+
+    This is the transaction of Delta tables; what index tables do otherwise stands in a subclass.
+    """
+
+    dialect_name = "delta"
 
     def __init__(
         self,
@@ -120,6 +125,12 @@ class Transaction:
         sleep: Sleep = time.sleep,
         max_attempts: int = MAX_ATTEMPTS,
     ) -> None:
+        if log.dialect.name != self.dialect_name:
+            raise TransactionStateError(
+                f"The log in {log.log_dir} is written by transactions of another kind.",
+                table=log.url,
+                hint="Use tidegate.index.IndexLog for index tables.",
+            )
         self.log = log
         self.snapshot = snapshot
         self.txn_id = str(uuid.uuid4())
@@ -184,7 +195,8 @@ class Transaction:
     ) -> pa.Table:
         """The live files that may match; both the predicate and the files count as read."""
         if self.snapshot is None:
-            return ADD_SCHEMA.empty_table().select(list(columns or ADD_SCHEMA.names))
+            schema = self.log.dialect.form.adds
+            return schema.empty_table().select(list(columns or schema.names))
         if isinstance(predicate, str):
             predicate = predicates.parse(predicate)
         if predicate is not None:
@@ -251,6 +263,7 @@ class Transaction:
         protocol = self._protocol_to_create(metadata)
         configuration = negotiate.configuration_for_new_table(metadata.configuration, self._defaults)
         metadata = _mapped(metadata.with_configuration(properties.validate(configuration)), None)
+        metadata = _tracked(metadata)
         metadata.validate()
         if metadata.created_time is None:
             metadata = msgspec.structs.replace(metadata, created_time=self.log.clock())
@@ -270,7 +283,7 @@ class Transaction:
         protocol, stored = negotiate.apply_properties(current, asked, registry)
         kept = {k: v for k, v in metadata.configuration.items() if k not in asked}
         configuration = {**negotiate.strip_protocol_properties(kept), **stored}
-        metadata = _mapped(metadata.with_configuration(configuration), snapshot.metadata)
+        metadata = _tracked(_mapped(metadata.with_configuration(configuration), snapshot.metadata))
         metadata.validate()
         protocol = negotiate.check_requirements(metadata, protocol, registry) or protocol
         self._new_metadata = metadata
@@ -318,7 +331,8 @@ class Transaction:
         if self._finished:
             raise TransactionStateError("This transaction is over; begin a new one.", table=self.log.url)
         self._finished = True
-        changes = self._with_head(Changes.of(actions, adds=adds, removes=removes, cdcs=cdcs))
+        form = self.log.dialect.form
+        changes = self._with_head(Changes.of(actions, adds=adds, removes=removes, cdcs=cdcs, form=form))
         # Who moves an application on must not move it twice: its ``txn`` counts as read.
         for txn in changes.txns:
             self.read_set = self.read_set.with_app(txn.app_id)
@@ -379,7 +393,7 @@ class Transaction:
             s.metadata,
             s.timestamp_ms if _keeps_time(s.metadata) else None,
             self._row_mark(s.protocol, SmallState()),
-            after.known_checksum(s),
+            after.known_checksum(s) if self.log.dialect.checksums else None,
         )
 
     def _row_mark(self, protocol: Protocol, since: SmallState) -> int | None:
@@ -451,6 +465,7 @@ class Transaction:
                     version=prepared.version,
                 )
             for found, actions in winners:
+                changes = self._rebased(changes, state, actions)
                 state = self._after(changes, state, note, found, actions)
             self._winners += winners
             if attempts > 1:
@@ -473,25 +488,37 @@ class Transaction:
             hint="Log retention was at work; run the operation again on the table as it is now.",
         )
 
+    def _rebased(self, changes: Changes, state: _State, winner: CommitActions) -> Changes:
+        """The changes as they are to follow ``winner``, where they take over some of what it did."""
+        return changes
+
+    def _conflict(self, ours: Ours, winner: Winner) -> DeltaConcurrentModificationException | None:
+        return conflict(ours, winner)
+
     def _put(self, prepared: Prepared) -> list[Commit] | None:
         """Put the next version: None when it is ours, also if the answer was lost, else the winners."""
         name = self.log.commit_path(prepared.version)
+        dialect = self.log.dialect
+        data = dialect.encode(prepared.encode(commit_info=dialect.commit_info))
         try:
-            self.log.store.put_if_absent(name, prepared.encode())
+            self.log.store.put_if_absent(name, data)
             return None
         except NameTakenError:
             found = read_commits(self.log, prepared.version)
         except StorageError as e:
             # The bytes may have arrived although the answer did not: only the log can tell.
-            if not self._arrived(prepared.version, e):
+            if not self._arrived(prepared.version, data, e):
                 raise
             return None
-        return None if self._is_ours(found) else found
+        return None if self._is_ours(found, data) else found
 
-    def _is_ours(self, found: list[Commit]) -> bool:
-        return bool(found) and found[0][1].commit_info.get("txnId") == self.txn_id
+    def _is_ours(self, found: list[Commit], data: bytes) -> bool:
+        if not found or self.log.dialect.commit_info:
+            return bool(found) and found[0][1].commit_info.get("txnId") == self.txn_id
+        # Commits without an id are known by their bytes: the files they add have names that nobody repeats.
+        return self.log.store.get(found[0][0].info.name) == data
 
-    def _arrived(self, version: int, error: StorageError) -> bool:
+    def _arrived(self, version: int, data: bytes, error: StorageError) -> bool:
         """Whether the commit is there after all; where that cannot be known, ``error`` says so."""
         try:
             found = read_commits(self.log, version, limit=1)
@@ -504,7 +531,7 @@ class Transaction:
                 f"Whether version {version} is written is not known: look whether its txnId is "
                 f"{self.txn_id} before you run the operation again."
             )
-        return self._is_ours(found)
+        return self._is_ours(found, data)
 
     def _prepare(self, changes: Changes, state: _State, note: _CommitNote) -> Prepared:
         """The changes as they will stand in the version after ``state``."""
@@ -561,7 +588,7 @@ class Transaction:
                 hint="Run the operation again on the table as it is now.",
             )
         else:
-            problem = conflict(ours, winner)
+            problem = self._conflict(ours, winner)
         if problem is not None:
             _log.debug("%s: in conflict with it: %s", self.log.url, type(problem).__name__)
             raise problem.at(table=self.log.url, version=version)
@@ -599,7 +626,7 @@ class Transaction:
         No commit fails for the sake of a checksum, which anybody may leave out.
         """
         previous = state.checksum
-        if previous is None and state.version >= 0:
+        if not self.log.dialect.checksums or (previous is None and state.version >= 0):
             return None
         try:
             small = small_state(actions).over(self._small(state))
@@ -712,6 +739,17 @@ def _with_boundary(changes: Changes, metadata: Metadata, version: int) -> Change
     base = changes.metadata or metadata
     boundary = {properties.REQUIRE_CHECKPOINT_PROTECTION_BEFORE.key: str(version)}
     return replace(changes, metadata=base.with_configuration({**base.configuration, **boundary}))
+
+
+def _tracked(metadata: Metadata) -> Metadata:
+    """Metadata that names the hidden columns for ids of rows that move, where the table tracks its rows."""
+    if not _keeps_rows(metadata):
+        return metadata
+    names = {
+        properties.ROW_ID_COLUMN_NAME.key: f"_row-id-col-{uuid.uuid4()}",
+        properties.ROW_COMMIT_VERSION_COLUMN_NAME.key: f"_row-commit-version-col-{uuid.uuid4()}",
+    }
+    return metadata.with_configuration({**names, **metadata.configuration})
 
 
 def _with_provenance(changes: Changes, before: Metadata, version: int, own_time: int) -> Changes:
