@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from functools import lru_cache
 
 from pyspark.sql import SparkSession
@@ -20,6 +21,7 @@ def shared_session() -> SparkSession:
             "spark.sql.shuffle.partitions": "2",
             "spark.default.parallelism": "2",
             "spark.log.level": "OFF",
+            "spark.sql.warehouse.dir": tempfile.mkdtemp(prefix="tidegate-warehouse-"),
         },
     )
     spark.sparkContext.setLogLevel("OFF")

@@ -48,7 +48,11 @@ def read(
             _bound(given, "starting"),
             _bound(given, "ending"),
         )
-    snapshot = snapshot_for(url, options or {})
+    return scan(spark, readable(snapshot_for(url, options or {})))
+
+
+def readable(snapshot: Snapshot) -> Snapshot:
+    """The snapshot, unless it has no columns and so nothing to read."""
     if not snapshot.schema.fields:
         raise SchemaInvalidError(
             "The table has no columns at this version, so there is nothing to read.",
@@ -56,4 +60,4 @@ def read(
             version=snapshot.version,
             errorClass="DELTA_SCHEMA_NOT_SET",
         )
-    return scan(spark, snapshot)
+    return snapshot

@@ -1,6 +1,7 @@
 """The front doors: ``enable`` completes what a user's own Spark calls cannot do by themselves.
 
-What is hooked, and why, stands in the module of each door: ``batch`` (``spark.read``, ``df.write``).
+What is hooked, and why, stands in the module of each door: ``batch`` (``spark.read``, ``df.write``),
+``catalog`` (tables by name), ``streams`` (``spark.readStream``, ``df.writeStream``).
 How a hook is put in place stands in ``hooks``. Sessions that are not enabled are never touched.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from tidegate.doors import batch
+from tidegate.doors import batch, catalog, streams
 from tidegate.doors.hooks import is_enabled, mark, unmark
 from tidegate.errors import OptionError
 from tidegate.spark.confs import session_defaults
@@ -26,6 +27,9 @@ def enable(spark: SparkSession) -> SparkSession:
     _refuse_jvm_delta(spark)
     mark(spark)
     batch.install()
+    catalog.install()
+    catalog.attach(spark)
+    streams.install()
     return spark
 
 

@@ -1,0 +1,105 @@
+"""Making or replacing a table together with its first rows: one commit, or nothing at all.
+
+What CREATE TABLE AS SELECT, ``saveAsTable`` and ``writeTo(...).create`` share. A replacement gives the
+table new metadata and takes all rows away in the very commit that brings the new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+
+from pyspark.sql import DataFrame
+
+from tidegate.commands import clustering, create
+from tidegate.commands.create import Definition, Mode
+from tidegate.commands.options import WRITE, Options
+from tidegate.commands.removes import as_removes
+from tidegate.commands.write import write_metrics
+from tidegate.errors import NotATableError, TableExistsError
+from tidegate.log.actions import Action
+from tidegate.schema.types import StructType
+from tidegate.spark.write.files import write_files
+from tidegate.spark.write.fit import check_columns, schema_of
+from tidegate.transaction.pending import Operation
+from tidegate.transaction.transaction import Committed, Transaction
+
+__all__ = ["Mode", "create_as"]
+
+_NAMES = {
+    "create": "CREATE TABLE AS SELECT",
+    "createIfNotExists": "CREATE TABLE AS SELECT",
+    "replace": "REPLACE TABLE AS SELECT",
+    "createOrReplace": "CREATE OR REPLACE TABLE AS SELECT",
+}
+
+
+def create_as(
+    frame: DataFrame,
+    url: str | PathLike[str],
+    *,
+    mode: Mode = "create",
+    schema: StructType | None = None,
+    partition_by: Sequence[str] = (),
+    cluster_by: Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+    name: str | None = None,
+    comment: str | None = None,
+    options: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
+    managed: bool = False,
+) -> Committed | None:
+    """Make the table at ``url`` from the rows of ``frame``; None if there is one that is to stay.
+
+    ``schema`` is the table's where it says more than the data does: comments, constraints, defaults.
+    """
+    given = Options(options or {}, WRITE)
+    transaction = Transaction.begin(url, defaults=defaults)
+    snapshot = transaction.snapshot
+    if snapshot is not None and mode == "create":
+        raise TableExistsError(
+            "There is a table already.",
+            table=transaction.log.url,
+            hint="Append to it, or replace it.",
+            errorClass="DELTA_TABLE_ALREADY_EXISTS",
+        )
+    if snapshot is not None and mode == "createIfNotExists":
+        return None
+    if snapshot is None and mode == "replace":
+        raise NotATableError(
+            "There is no table to replace.",
+            table=transaction.log.url,
+            hint="Use createOrReplace to make it.",
+            errorClass="DELTA_CANNOT_REPLACE_MISSING_TABLE",
+        )
+    schema = schema_of(frame) if schema is None else schema
+    check_columns(schema, tuple(partition_by))
+    definition = Definition(schema, partition_by, cluster_by, properties or {}, name, comment)
+    metadata = create.metadata_of(definition)
+    removes = None
+    if snapshot is None:
+        transaction.update_metadata(metadata)
+    else:
+        removes = as_removes(transaction.files(), transaction.log.clock())
+        create.replace_metadata(transaction, snapshot, metadata, defaults)
+    actions: list[Action] = []
+    if cluster_by or (snapshot is not None and clustering.is_clustered(snapshot)):
+        columns = clustering.resolve(transaction.metadata, cluster_by)
+        actions.append(clustering.domain(transaction.metadata, columns))
+    operation = _NAMES[mode]
+    adds, _ = write_files(transaction, frame, given.as_mapping(), operation=operation)
+    parameters = {
+        "partitionBy": list(transaction.metadata.partition_columns),
+        "clusterBy": list(cluster_by),
+        "description": comment,
+        "isManaged": str(managed).lower(),
+        "properties": dict(properties or {}),
+    }
+    return transaction.commit(
+        actions,
+        Operation(operation, parameters),
+        adds=adds,
+        removes=removes,
+        metrics=write_metrics(adds, removes),
+        user_metadata=given.get("userMetadata"),
+    )

@@ -1,0 +1,267 @@
+"""Tables by name: ``saveAsTable``, ``insertInto``, ``writeTo``, ``read.table`` and ``spark.catalog``.
+
+What is hooked, and why: the writers' verbs, since Spark would look for a JVM source behind the name;
+``DataFrameReader.table``, for its options (time travel, the change feed); ``SparkSession.table`` and the
+making of sessions, so that each session plans our names natively (``commands.catalog.serve``);
+``Catalog.listColumns``, since the catalog holds no copy of the schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.catalog import Catalog
+from pyspark.sql.catalog import Column as ColumnEntry
+from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter, DataFrameWriterV2
+
+from tidegate.commands import catalog
+from tidegate.commands.names import split_name
+from tidegate.commands.read import read
+from tidegate.doors.hooks import is_enabled, notes, text, wrap
+from tidegate.errors import OptionError
+from tidegate.spark.catalog import PROVIDER, serve_plans
+from tidegate.spark.jvm import is_connect
+
+_VERBS = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
+
+
+def install() -> None:
+    """Hang the doors of tables by name."""
+    wrap(DataFrameWriter, "saveAsTable", _save_as_table)
+    wrap(DataFrameWriter, "insertInto", _insert_into)
+    wrap(DataFrameWriter, "clusterBy", _recording_columns("clusters"))
+    wrap(DataFrameWriterV2, "__init__", _recording_name)
+    wrap(DataFrameWriterV2, "using", _recording_provider)
+    wrap(DataFrameWriterV2, "option", _recording_option)
+    wrap(DataFrameWriterV2, "options", _recording_options)
+    wrap(DataFrameWriterV2, "tableProperty", _recording_property)
+    wrap(DataFrameWriterV2, "partitionedBy", _recording_columns("partitions"))
+    wrap(DataFrameWriterV2, "clusterBy", _recording_columns("clusters"))
+    for verb in _VERBS:
+        wrap(DataFrameWriterV2, verb, _verb(verb))
+    wrap(DataFrameReader, "table", _read_table)
+    wrap(SparkSession, "table", _table)
+    wrap(SparkSession, "__init__", _new_session)
+    wrap(Catalog, "listColumns", _list_columns)
+
+
+def attach(spark: SparkSession) -> None:
+    """Plan our names natively in this session."""
+    if not is_connect(spark):
+        serve_plans(spark, _current)
+
+
+def _current(spark: SparkSession, location: str) -> DataFrame | None:
+    """What a name means while the session is enabled; afterwards it is Spark's again."""
+    return catalog.current(spark, location) if is_enabled(spark) else None
+
+
+# ---------------------------------------------------------------------------- df.write
+
+
+def _save_as_table(original: Callable[..., Any]) -> Callable[..., Any]:
+    def saveAsTable(
+        self: Any,
+        name: str,
+        format: str | None = None,
+        mode: str | None = None,
+        partitionBy: Any = None,
+        **options: Any,
+    ) -> Any:
+        said = notes(self)
+        chosen = (format or said.get("format") or "").lower()
+        spark = self._spark
+        if not is_enabled(spark) or not _is_ours(spark, name, chosen):
+            return original(self, name, format, mode, partitionBy, **options)
+        partitions = said.get("partitions")
+        if partitionBy is not None:
+            partitions = [partitionBy] if isinstance(partitionBy, str) else list(partitionBy)
+        catalog.save_as_table(
+            self._df,
+            name,
+            mode=mode or said.get("mode") or "error",
+            partition_by=partitions,
+            cluster_by=said.get("clusters") or (),
+            options={**said["options"], **{k: text(v) for k, v in options.items()}},
+        )
+        return None
+
+    return saveAsTable
+
+
+def _insert_into(original: Callable[..., Any]) -> Callable[..., Any]:
+    def insertInto(self: Any, tableName: str, overwrite: bool | None = None) -> Any:
+        said = notes(self)
+        if not is_enabled(self._spark) or not _is_ours(self._spark, tableName, ""):
+            return original(self, tableName, overwrite)
+        if said.get("partitions"):
+            raise OptionError(
+                "insertInto takes no partitionBy: the table knows its partition columns.",
+                hint="Leave partitionBy out.",
+            )
+        whole = overwrite if overwrite is not None else said.get("mode") == "overwrite"
+        catalog.insert_into(self._df, tableName, overwrite=bool(whole), options=said["options"])
+        return None
+
+    return insertInto
+
+
+def _is_ours(spark: Any, name: str, chosen: str) -> bool:
+    """Whether a write to a name is ours: it says so, or says nothing and the table is a Delta table."""
+    if chosen:
+        return chosen == PROVIDER
+    return catalog.location_of(spark, name) is not None
+
+
+# ---------------------------------------------------------------------------- df.writeTo
+
+
+def _recording_name(original: Callable[..., Any]) -> Callable[..., Any]:
+    def begin(self: Any, df: Any, table: str) -> None:
+        notes(self).update(name=table, properties={})
+        original(self, df, table)
+
+    return begin
+
+
+def _recording_provider(original: Callable[..., Any]) -> Callable[..., Any]:
+    def using(self: Any, provider: str) -> Any:
+        notes(self)["format"] = provider.lower()
+        return original(self, provider)
+
+    return using
+
+
+def _recording_option(original: Callable[..., Any]) -> Callable[..., Any]:
+    def option(self: Any, key: str, value: Any) -> Any:
+        if value is not None:
+            notes(self)["options"][key] = text(value)
+        return original(self, key, value)
+
+    return option
+
+
+def _recording_options(original: Callable[..., Any]) -> Callable[..., Any]:
+    def options(self: Any, **given: Any) -> Any:
+        notes(self)["options"].update({k: text(v) for k, v in given.items() if v is not None})
+        return original(self, **given)
+
+    return options
+
+
+def _recording_property(original: Callable[..., Any]) -> Callable[..., Any]:
+    def tableProperty(self: Any, property: str, value: str) -> Any:
+        notes(self)["properties"][property] = text(value)
+        return original(self, property, value)
+
+    return tableProperty
+
+
+def _recording_columns(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def recording(original: Callable[..., Any]) -> Callable[..., Any]:
+        def columns(self: Any, *cols: Any) -> Any:
+            flat = [c for col in cols for c in (col if isinstance(col, list | tuple) else [col])]
+            notes(self)[kind] = flat
+            return original(self, *cols)
+
+        return columns
+
+    return recording
+
+
+def _verb(verb: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def wrapping(original: Callable[..., Any]) -> Callable[..., Any]:
+        def run(self: Any, *args: Any) -> Any:
+            said = notes(self)
+            name, spark = said["name"], self._spark
+            if not is_enabled(spark) or not _is_ours(spark, name, said.get("format") or ""):
+                return original(self, *args)
+            catalog.write_to(
+                self._df,
+                name,
+                verb,
+                condition=args[0] if args else None,
+                partition_by=[_plain(c, "partitioned") for c in said.get("partitions") or ()],
+                cluster_by=[_plain(c, "clustered") for c in said.get("clusters") or ()],
+                properties=said["properties"],
+                options=said["options"],
+            )
+            return None
+
+        return run
+
+    return wrapping
+
+
+def _plain(column: Any, how: str) -> str:
+    """The name of a column; an expression is no partitioning of a Delta table."""
+    if not isinstance(column, Column):
+        return str(column)
+    shown = str(column)
+    name = shown.removeprefix("Column<'").removesuffix("'>")
+    if "(" in name:
+        raise OptionError(
+            f"A Delta table is {how} by columns, not by {name}.",
+            hint="Make it a generated column, and take that.",
+            errorClass="DELTA_UNSUPPORTED_PARTITION_TRANSFORM",
+        )
+    return split_name(name)[-1] if "`" in name else name
+
+
+# ---------------------------------------------------------------------------- reading
+
+
+def _read_table(original: Callable[..., Any]) -> Callable[..., Any]:
+    def table(self: Any, tableName: str) -> Any:
+        said = notes(self)
+        given = said["options"]
+        spark = self._spark
+        if not is_enabled(spark) or (location := catalog.location_of(spark, tableName)) is None:
+            return original(self, tableName)
+        return read(spark, location, given)
+
+    return table
+
+
+def _table(original: Callable[..., Any]) -> Callable[..., Any]:
+    def table(self: Any, tableName: str) -> Any:
+        if is_enabled(self):
+            attach(self)
+            if is_connect(self) and (location := catalog.location_of(self, tableName)) is not None:
+                return read(self, location)
+        return original(self, tableName)
+
+    return table
+
+
+def _new_session(original: Callable[..., Any]) -> Callable[..., Any]:
+    def begin(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        if is_enabled(self):
+            attach(self)
+
+    return begin
+
+
+def _list_columns(original: Callable[..., Any]) -> Callable[..., Any]:
+    def listColumns(self: Any, tableName: str, dbName: str | None = None) -> Any:
+        spark = self._sparkSession
+        name = tableName if dbName is None else f"`{dbName}`.{tableName}"
+        if not is_enabled(spark) or (location := catalog.location_of(spark, name)) is None:
+            return original(self, tableName, dbName)
+        return [
+            ColumnEntry(
+                name=c.name,
+                description=c.comment,
+                dataType=c.type,
+                nullable=c.nullable,
+                isPartition=c.is_partition,
+                isBucket=False,
+                isCluster=c.is_clustering,
+            )
+            for c in catalog.columns_of(location)
+        ]
+
+    return listColumns

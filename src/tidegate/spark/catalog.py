@@ -1,0 +1,196 @@
+"""Spark's session catalog as a place for our tables: entries made, found, dropped, planned.
+
+An entry holds a name, a location and the provider ``delta``, and no more: schema and properties are
+the log's, so no copy of them can grow stale. Spark's own analyser asks ``CatalogPlans.java`` for the
+plan of such an entry each time a query is analysed and gets a native scan of the newest version; it
+asks once for each name in a query, so all scans of one query see one version.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from tidegate.errors import TidegateError
+from tidegate.spark import failures, jvm
+
+_log = logging.getLogger(__name__)
+
+PROVIDER = "delta"
+SESSION_CATALOG = "spark_catalog"
+_CATALOG = "org.apache.spark.sql.catalyst.catalog"
+
+_served: weakref.WeakSet[SparkSession] = weakref.WeakSet()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One table of the catalog, by its qualified name."""
+
+    database: str
+    name: str
+    provider: str | None
+    location: str | None
+    managed: bool
+    is_view: bool
+
+    @property
+    def is_delta(self) -> bool:
+        return not self.is_view and (self.provider or "").lower() == PROVIDER
+
+    @property
+    def qualified(self) -> str:
+        return ".".join("`" + p.replace("`", "``") + "`" for p in (SESSION_CATALOG, self.database, self.name))
+
+
+def _catalog(spark: SparkSession) -> Any:
+    return spark._jsparkSession.sessionState().catalog()
+
+
+def _identifier(spark: SparkSession, database: str | None, name: str) -> Any:
+    gateway = jvm.gateway_of(spark)
+    option = gateway.scala.Option.apply(database)
+    bare = gateway.org.apache.spark.sql.catalyst.TableIdentifier(name, option)
+    return _catalog(spark).qualifyIdentifier(bare)
+
+
+def is_temporary_view(spark: SparkSession, name: str) -> bool:
+    """Whether a name of one part is a temporary view's, which hides every table."""
+    gateway = jvm.gateway_of(spark)
+    bare = gateway.org.apache.spark.sql.catalyst.TableIdentifier(name, gateway.scala.Option.empty())
+    return bool(_catalog(spark).isTempView(bare))
+
+
+def find(spark: SparkSession, database: str | None, name: str) -> Entry | None:
+    """The table or view of that name, None if the catalog has none."""
+    catalog = _catalog(spark)
+    identifier = _identifier(spark, database, name)
+    if not catalog.databaseExists(identifier.database().get()) or not catalog.tableExists(identifier):
+        return None
+    return _entry(catalog.getTableMetadata(identifier))
+
+
+def _entry(table: Any) -> Entry:
+    identifier = table.identifier()
+    provider, place = table.provider(), table.storage().locationUri()
+    kind = table.tableType().name()
+    return Entry(
+        identifier.database().get(),
+        identifier.table(),
+        provider.get() if provider.isDefined() else None,
+        _plain(place.get()) if place.isDefined() else None,
+        kind == "MANAGED",
+        kind == "VIEW",
+    )
+
+
+def _plain(uri: Any) -> str:
+    """A location as we write it: a path on this machine bare, everything else as a URL."""
+    scheme = uri.getScheme()
+    return str(uri.getPath()) if scheme in (None, "file") else str(uri.toString())
+
+
+def default_location(spark: SparkSession, database: str | None, name: str) -> str:
+    """Where a managed table of that name belongs."""
+    return _plain(_catalog(spark).defaultTablePath(_identifier(spark, database, name)))
+
+
+def create(
+    spark: SparkSession,
+    database: str | None,
+    name: str,
+    location: str,
+    *,
+    managed: bool,
+    comment: str | None = None,
+) -> Entry:
+    """Enter a table into the catalog; Spark's own errors where the name is taken or not legal."""
+    gateway = jvm.gateway_of(spark)
+    option = gateway.scala.Option
+    kinds = gateway.org.apache.spark.sql.catalyst.catalog
+    empty = getattr(getattr(kinds, "CatalogStorageFormat$"), "MODULE$").empty()
+    arity = _arity(gateway, "CatalogStorageFormat")
+    rest = [getattr(empty, f"copy$default${i}")() for i in range(2, arity + 1)]
+    uri = gateway.java.net.URI(_as_uri(location))
+    types = getattr(getattr(kinds, "CatalogTableType$"), "MODULE$")
+    given = {
+        1: _identifier(spark, database, name),
+        2: types.MANAGED() if managed else types.EXTERNAL(),
+        3: empty.copy(option.apply(uri), *rest),
+        4: gateway.org.apache.spark.sql.types.StructType(),
+        5: option.apply(PROVIDER),
+    }
+    if comment is not None:
+        given[15] = option.apply(comment)
+    companion = getattr(getattr(kinds, "CatalogTable$"), "MODULE$")
+    count = _arity(gateway, "CatalogTable")
+    values = [
+        given[i] if i in given else getattr(companion, f"apply$default${i}")() for i in range(1, count + 1)
+    ]
+    table = kinds.CatalogTable(*values)
+    _catalog(spark).createTable(table, False, False)
+    return _entry(table)
+
+
+def _arity(gateway: Any, name: str) -> int:
+    """How many parameters a case class has, which differs between releases."""
+    kind = gateway.java.lang.Class.forName(f"{_CATALOG}.{name}")
+    return int(kind.getConstructors()[0].getParameterCount())
+
+
+def _as_uri(location: str) -> str:
+    return "file:" + quote(location) if location.startswith("/") else location
+
+
+def drop(spark: SparkSession, entry: Entry, *, purge: bool = False) -> None:
+    """Take a table out of the catalog; the files of a managed one go with it."""
+    catalog = _catalog(spark)
+    identifier = _identifier(spark, entry.database, entry.name)
+    catalog.invalidateCachedTable(identifier)
+    catalog.dropTable(identifier, False, purge)
+
+
+def database_exists(spark: SparkSession, name: str) -> bool:
+    return bool(_catalog(spark).databaseExists(name))
+
+
+def serve_plans(spark: SparkSession, scan: Callable[[SparkSession, str], DataFrame | None]) -> bool:
+    """From here on names of our tables are planned by ``scan``, given the location; once is enough.
+
+    ``scan`` answers None where it leaves a table to Spark. False where this Spark has no such place.
+    """
+    if spark in _served:
+        return True
+    held = weakref.ref(spark)
+
+    def plan(table: Any) -> Any:
+        session = held()
+        entry = _entry(table)
+        if session is None or entry.location is None:
+            return None
+        try:
+            found = scan(session, entry.location)
+        except TidegateError as e:
+            failures.watch(entry.location, entry.location)
+            raise failures.through_spark(e) from e
+        return None if found is None else found._jdf.queryExecution().analyzed()
+
+    try:
+        done = jvm.compiled(spark, "CatalogPlans.java").install(_catalog(spark), jvm.JavaFunction(plan))
+    except Exception:
+        _log.warning("this Spark keeps its plans elsewhere; names are read by the source", exc_info=True)
+        return False
+    if done:
+        _served.add(spark)
+    return bool(done)
+
+
+def sql_of(table: DataFrame, condition: Column) -> str:
+    """A condition on the rows of a table, from a classic session, as SQL text."""
+    return str(table.where(condition)._jdf.queryExecution().analyzed().condition().sql())
