@@ -83,6 +83,11 @@ def canonical_key(key: str) -> str:
     return known.key if known else key
 
 
+def is_property(key: str) -> bool:
+    """Whether this is the key of a property that Delta knows, in any case."""
+    return key.lower() in _BY_LOWER_KEY
+
+
 def parse_interval(text: str) -> int:
     """A calendar interval such as ``interval 1 week 2 days`` in milliseconds."""
     rest = text.strip().lower()

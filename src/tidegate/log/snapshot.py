@@ -734,6 +734,16 @@ def read_hint(log: TableLog) -> Hint | None:
     return hints.read(log.store, log.log_dir, log.dialect.decode_hint)
 
 
+def unguarded(log: TableLog, version: int | None = None) -> Snapshot:
+    """The snapshot of a version that nobody has asked yet whether this client may read it.
+
+    For who wants to know what the table asks for, and no more.
+    """
+    snapshot = Snapshot(log, _segment(log, version, 0))
+    snapshot._replay(lambda: snapshot.protocol)
+    return snapshot
+
+
 def _segment(log: TableLog, version: int | None, start: int) -> Segment:
     """The segment of a version, from the shortest listing that tells.
 
