@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from tidegate.commands import catalog
@@ -19,14 +19,17 @@ from tidegate.commands.read import read
 from tidegate.errors import NotATableError, StorageError
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
+from tidegate.schema.paths import split_path
 from tidegate.spark.analysis import doors
 from tidegate.spark.confs import conf
 from tidegate.table import frames, naming
 from tidegate.table.alterations import Alterations
 from tidegate.table.builder import DeltaTableBuilder
+from tidegate.table.values import checked, checked_values
 
 if TYPE_CHECKING:
     from tidegate.commands.create import Mode
+    from tidegate.table.merge import DeltaMergeBuilder
     from tidegate.table.optimize import DeltaOptimizeBuilder
 
 
@@ -120,6 +123,38 @@ class DeltaTable(Alterations):
     def detail(self) -> DataFrame:
         """What the table is now, in one row: DESCRIBE DETAIL."""
         return frames.rows(self._spark, [detail(load(self._log), self._name)], frames.DETAIL)
+
+    # ------------------------------------------------------------------ changing rows
+
+    def delete(self, condition: str | Column | None = None) -> None:
+        """Delete the rows for which ``condition`` is true, all of them without one."""
+        from tidegate.commands.delete import delete
+
+        delete(self._spark, self._log, checked(condition), alias=self._qualifier)
+
+    def update(
+        self,
+        condition: str | Column | None = None,
+        set: Mapping[str, str | Column] | None = None,
+    ) -> None:
+        """Give the rows for which ``condition`` is true (all without one) the values of ``set``."""
+        from tidegate.commands.update import update
+
+        given = checked_values(set, "'set'")
+        update(self._spark, self._log, given, checked(condition), alias=self._qualifier)
+
+    def merge(self, source: DataFrame, condition: str | Column) -> DeltaMergeBuilder:
+        """Merge the rows of ``source`` into the table: what to do with them is told to the builder."""
+        from tidegate.table.merge import DeltaMergeBuilder
+
+        return DeltaMergeBuilder(self._spark, self._log, self._qualifier, source, condition)
+
+    @property
+    def _qualifier(self) -> str | None:
+        """What stands before the table's columns in conditions: its alias, or its name."""
+        if self._alias is not None or self._name is None:
+            return self._alias
+        return split_path(self._name)[-1]
 
     # ------------------------------------------------------------------ table services
 

@@ -1,0 +1,257 @@
+"""Assignments of UPDATE and MERGE: which column or field gets which value, fitted to the table's types.
+
+A name may lead into structs (``a.b.c``); what is not named keeps its value. Values are cast as Spark
+stores them, structs by name, field by field, and a struct that is null stays null. Names that are missing,
+given twice or lead into an array, and values that hold an aggregate or a subquery, are refused first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidegate.errors import PredicateError, SchemaInvalidError
+from tidegate.schema.paths import Path, join_path, split_path
+from tidegate.schema.types import VOID, ArrayType, DataType, MapType, StructField, StructType
+from tidegate.spark.expressions import as_column, shown, strange_values
+from tidegate.spark.scan.projection import spark_type
+from tidegate.spark.write.fit import schema_of
+
+Value = str | Column
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One column or field (in the table's case), the value it gets, and that value's type.
+
+    With ``missing`` the value's structs may lack fields, which become null, or with ``keeps`` stay
+    what they were.
+    """
+
+    path: Path
+    column: Column
+    type: DataType
+    missing: bool = False
+    keeps: bool = False
+
+
+def target_path(name: str, schema: StructType, alias: str | None) -> Path | None:
+    """The column that ``name`` means, in the schema's case, without the table's alias; None if none."""
+    path = split_path(name)
+    if alias is not None and len(path) > 1 and path[0].casefold() == alias.casefold():
+        found = schema.resolve(path[1:])
+        if found is not None:
+            return found[0]
+    found = schema.resolve(path)
+    return None if found is None else found[0]
+
+
+def no_target(name: str, schema: StructType, what: str) -> SchemaInvalidError:
+    """The error for a column that is set and is not there."""
+    return SchemaInvalidError(
+        f"{what} sets the column {name}, which the table lacks; it has {', '.join(schema.names)}.",
+        errorClass="DELTA_MISSING_SET_COLUMN",
+    )
+
+
+def check_paths(paths: Iterable[Path], schema: StructType, what: str) -> None:
+    """Refuse columns that are set twice, whole or in part, and fields inside arrays and maps."""
+    seen: dict[Path, Path] = {}
+    for path in paths:
+        key = tuple(p.casefold() for p in path)
+        for other, name in seen.items():
+            if key[: len(other)] == other or other[: len(key)] == key:
+                raise SchemaInvalidError(
+                    f"{what} sets {join_path(path)} and {join_path(name)}, which is the same column twice.",
+                    errorClass="DELTA_CONFLICT_SET_COLUMN",
+                )
+        seen[key] = path
+        here: DataType = schema
+        for part in path:
+            if not isinstance(here, StructType):
+                raise SchemaInvalidError(
+                    f"{what} sets {join_path(path)}, but only fields of structs can be set by name.",
+                    hint="Set the whole column to a new value.",
+                    errorClass="DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT",
+                )
+            field = here.field(part)
+            if field is None:
+                break
+            here = field.type
+
+
+def typed(frame: DataFrame, values: Sequence[Value], what: str) -> list[DataType]:
+    """The types of values over the columns of ``frame``; aggregates and subqueries are refused."""
+    if not values:
+        return []
+    names = [f"__tidegate_value_{i}" for i in range(len(values))]
+    columns = [as_column(v).alias(n) for v, n in zip(values, names, strict=True)]
+    try:
+        # A row's own column beside them: an aggregate cannot stand there.
+        probe = frame.withColumn("__tidegate_probe", F.lit(1)).select("__tidegate_probe", *columns)
+        schema = schema_of(probe)
+    except AnalysisException as e:
+        if (e.getCondition() or "").startswith("MISSING_GROUP_BY"):
+            raise _refused(what, values, "an aggregate", "DELTA_AGGREGATION_NOT_SUPPORTED") from e
+        raise
+    strange = strange_values(probe)
+    if strange is not None:
+        aggregated = "DELTA_UNSUPPORTED_SUBQUERY" if strange == "a subquery" else None
+        raise _refused(what, values, strange, aggregated or "DELTA_UNSUPPORTED_EXPRESSION")
+    return [f.type for f in schema.fields[1:]]
+
+
+def _refused(what: str, values: Sequence[Value], kind: str, error_class: str) -> PredicateError:
+    return PredicateError(
+        f"A value in {what} holds {kind}, which depends on more than one row: "
+        f"{', '.join(shown(v) for v in values)}.",
+        hint="Compute it first and use MERGE.",
+        errorClass=error_class,
+    )
+
+
+def new_values(
+    schema: StructType, have: StructType, assignments: Sequence[Assignment], old: Callable[[str], Column]
+) -> dict[str, Column]:
+    """Each column of ``schema`` after the assignments; ``old`` gives a column of the table ``have``."""
+    out = {}
+    for f in schema.fields:
+        before = have.field(f.name)
+        mine = [(a.path[1:], a) for a in assignments if a.path[0].casefold() == f.name.casefold()]
+        column = None if before is None else old(before.name)
+        kind = VOID if before is None else before.type
+        out[f.name] = _value(f, kind, column, mine, (f.name,))
+    return out
+
+
+def _value(
+    field: StructField,
+    have: DataType,
+    old: Column | None,
+    assigned: Sequence[tuple[Path, Assignment]],
+    path: Path,
+) -> Column:
+    whole = [a for rest, a in assigned if not rest]
+    if whole:
+        a = whole[0]
+        return stored_as(a.column, a.type, field.type, path, a.missing, old if a.keeps else None, have)
+    if not assigned:
+        if old is None:
+            return _null(field.type)
+        return stored_as(old, have, field.type, path, missing=True)
+    assert isinstance(field.type, StructType)
+    fields = []
+    for f in field.type.fields:
+        before = have.field(f.name) if isinstance(have, StructType) else None
+        column = None if old is None or before is None else old.getField(before.name)
+        mine = [(rest[1:], a) for rest, a in assigned if rest[0].casefold() == f.name.casefold()]
+        kind = VOID if before is None else before.type
+        fields.append(_value(f, kind, column, mine, (*path, f.name)).alias(f.name))
+    return F.struct(*fields)
+
+
+def stored_as(
+    column: Column,
+    have: DataType,
+    want: DataType,
+    path: Path,
+    missing: bool = False,
+    old: Column | None = None,
+    old_type: DataType = VOID,
+) -> Column:
+    """A value as the table stores it. With ``missing`` a struct may lack fields: they become what they
+    were in ``old``, or null."""
+    if have == VOID:
+        return _null(want)
+    if same(have, want):
+        return column
+    if isinstance(have, StructType) and isinstance(want, StructType):
+        return _struct_as(column, have, want, path, missing, old, old_type)
+    if isinstance(have, ArrayType) and isinstance(want, ArrayType):
+        return F.transform(column, lambda x: stored_as(x, have.element, want.element, path, missing))
+    if isinstance(have, MapType) and isinstance(want, MapType):
+        keyed = F.transform_keys(column, lambda k, _: stored_as(k, have.key, want.key, path, missing))
+        return F.transform_values(keyed, lambda _, v: stored_as(v, have.value, want.value, path, missing))
+    return column.cast(spark_type(_loose(want)))
+
+
+def _struct_as(
+    column: Column,
+    have: StructType,
+    want: StructType,
+    path: Path,
+    missing: bool,
+    old: Column | None,
+    old_type: DataType,
+) -> Column:
+    extra = [f.name for f in have.fields if want.field(f.name) is None]
+    lacking = [f.name for f in want.fields if have.field(f.name) is None]
+    if extra or (lacking and not missing):
+        raise SchemaInvalidError(
+            f"{join_path(path)} is {want} in the table, the value is {have}: their fields differ.",
+            hint="Give all fields by name, or let the schema evolve.",
+            errorClass="DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION",
+        )
+    fields = []
+    kept = False
+    for f in want.fields:
+        found = have.field(f.name)
+        before = old_type.field(f.name) if isinstance(old_type, StructType) else None
+        was = None if old is None or before is None else old.getField(before.name)
+        kind = VOID if before is None else before.type
+        inner = (*path, f.name)
+        if found is not None:
+            value = stored_as(column.getField(found.name), found.type, f.type, inner, missing, was, kind)
+        elif was is not None:
+            kept = True
+            value = stored_as(was, kind, f.type, inner, missing=True)
+        else:
+            value = _null(f.type)
+        fields.append(value.alias(f.name))
+    is_null = column.isNull() & old.isNull() if kept and old is not None else column.isNull()
+    return F.when(~is_null, F.struct(*fields)).otherwise(_null(want))
+
+
+def _null(kind: DataType) -> Column:
+    return F.lit(None).cast(spark_type(_loose(kind)))
+
+
+def same(a: DataType, b: DataType) -> bool:
+    """Whether two types differ in nothing but nullability and what fields say of themselves."""
+    return _loose(a) == _loose(b)
+
+
+def _loose(kind: DataType) -> DataType:
+    if isinstance(kind, StructType):
+        return StructType(tuple(StructField(f.name, _loose(f.type), True, {}) for f in kind.fields))
+    if isinstance(kind, ArrayType):
+        return ArrayType(_loose(kind.element), True)
+    if isinstance(kind, MapType):
+        return MapType(_loose(kind.key), _loose(kind.value), True)
+    return kind
+
+
+def assignments_of(
+    frame: DataFrame,
+    schema: StructType,
+    given: Mapping[str, Value],
+    alias: str | None,
+    what: str,
+) -> list[Assignment]:
+    """The assignments that a user gave by name, their values over the columns of ``frame``."""
+    paths = []
+    for name in given:
+        path = target_path(name, schema, alias)
+        if path is None:
+            raise no_target(name, schema, what)
+        paths.append(path)
+    check_paths(paths, schema, what)
+    types = typed(frame, list(given.values()), what)
+    return [
+        Assignment(path, as_column(value), kind)
+        for path, value, kind in zip(paths, given.values(), types, strict=True)
+    ]

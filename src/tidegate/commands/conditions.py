@@ -1,0 +1,105 @@
+"""Conditions of DELETE, UPDATE and MERGE: from what a user wrote to what the log can use of it.
+
+Spark decides what a condition means and refuses what may not be in one; the predicate here is only what
+is surely known of it, for leaving files out and for the transaction's read set. Where a part is not
+understood, or depends on the session's time zone, the predicate says less, never something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidegate.errors import PredicateError
+from tidegate.files import predicate as predicates
+from tidegate.files.predicate import Constant, Predicate, Unknown
+from tidegate.schema.types import DATE, TIMESTAMP, StructType
+from tidegate.spark.expressions import analysed, as_column, shown
+from tidegate.spark.scan.projection import spark_type
+
+UTC = frozenset({"UTC", "ETC/UTC", "GMT", "Z", "+00:00"})
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition on the rows of one table: for Spark, for people and for the log."""
+
+    column: Column
+    text: str
+    predicate: Predicate
+
+    def is_decided_by(self, partition_columns: Iterable[str]) -> bool:
+        """Whether partition values alone decide it."""
+        names = {c.casefold() for c in partition_columns}
+        return self.predicate.is_known and all(
+            len(c) == 1 and c[0].casefold() in names for c in self.predicate.columns
+        )
+
+
+def shape(spark: SparkSession, schema: StructType, alias: str | None = None) -> DataFrame:
+    """No rows with the columns of a table: what conditions are tried on before anything is read."""
+    columns = [F.lit(None).cast(spark_type(f.type)).alias(f.name) for f in schema.fields]
+    frame = spark.range(0).select(*columns)
+    return frame if alias is None else frame.alias(alias)
+
+
+def condition_of(
+    frame: DataFrame, given: str | Column, schema: StructType, what: str, alias: str | None = None
+) -> Condition:
+    """A condition over the columns of ``frame``, which are those of a table with ``schema``."""
+    found = analysed(frame, given, what)
+    # What the user wrote has fewer casts in it than what Spark made of it.
+    text = given if isinstance(given, str) else found.text
+    return Condition(
+        as_column(given),
+        shown(given) if isinstance(given, str) else found.text,
+        known(text, schema, frame.sparkSession, alias),
+    )
+
+
+def known(text: str, schema: StructType, spark: SparkSession, alias: str | None = None) -> Predicate:
+    """What is surely known of a condition that Spark has accepted, in the table's names."""
+    try:
+        found = predicates.parse(text)
+    except PredicateError:
+        return Unknown(text)
+    zone = str(spark.conf.get("spark.sql.session.timeZone") or "")
+    in_utc = zone.upper() in UTC
+
+    def resolve(node: Predicate) -> Predicate:
+        column = getattr(node, "column", None)
+        path = column.path if isinstance(column, predicates.Column) else ()
+        if alias is not None and len(path) > 1 and path[0].casefold() == alias.casefold():
+            path = path[1:]
+        while path:
+            try:
+                bare = _at(node, path).resolve(schema)
+            except PredicateError:
+                # A qualifier of the table stands before the column's own name.
+                path = path[1:]
+                continue
+            return bare if in_utc or not _needs_zone(bare, schema) else Unknown(str(node))
+        return node if isinstance(node, Constant) else Unknown(str(node))
+
+    return found.rewrite(resolve)
+
+
+def _at(node: Predicate, path: tuple[str, ...]) -> Predicate:
+    changed: Predicate = node._at(predicates.Column(path))  # type: ignore[attr-defined]
+    return changed
+
+
+def _needs_zone(node: Predicate, schema: StructType) -> bool:
+    """Whether an answer depends on the session's time zone: instants written as text, or as dates."""
+    for path in node.columns:
+        field = schema.find(path)
+        if field is not None and field.type in (TIMESTAMP, DATE):
+            literals = [getattr(node, "literal", None), *getattr(node, "values", ())]
+            if field.type == TIMESTAMP or any(
+                isinstance(v, predicates.Literal) and v.type.startswith("timestamp") for v in literals
+            ):
+                return True
+    return False

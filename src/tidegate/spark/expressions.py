@@ -1,0 +1,119 @@
+"""What Spark makes of a condition, before anything runs: its text, and whether it may be used at all.
+
+A condition is analysed against the very columns it will see, so a name that is missing or ambiguous, a
+syntax error and an aggregate are told as Spark tells them. On a classic session the analysed expression
+is then asked for its text and its nature; on Connect the text is the one that was given.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidegate.errors import PredicateError
+from tidegate.spark import jvm
+
+_INVALID = ("INVALID_WHERE_CONDITION", "UNSUPPORTED_EXPR_FOR_OPERATOR", "INVALID_JOIN_CONDITION")
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """A condition as Spark understood it; ``text`` has names with their qualifiers on classic sessions."""
+
+    text: str
+    deterministic: bool = True
+    has_subquery: bool = False
+
+
+def as_column(value: str | Column) -> Column:
+    """SQL text or a column as a column."""
+    return F.expr(value) if isinstance(value, str) else value
+
+
+def analysed(frame: DataFrame, condition: str | Column, what: str) -> Analysed:
+    """The condition over the columns of ``frame``; refused if it holds an aggregate or a subquery.
+
+    ``what`` names the place of the condition in messages: "DELETE", "the MERGE condition".
+    """
+    column = as_column(condition)
+    try:
+        filtered = frame.where(column)
+        if jvm.is_connect(frame.sparkSession):
+            _ = filtered.schema
+            found = Analysed(shown(condition))
+        else:
+            found = _of_plan(frame, filtered._jdf.queryExecution().analyzed(), shown(condition))
+    except AnalysisException as e:
+        if (e.getCondition() or "").split(".")[0] in _INVALID:
+            raise PredicateError(
+                f"{what} may not hold aggregates, window functions or generators: {shown(condition)}.",
+                errorClass="DELTA_AGGREGATION_NOT_SUPPORTED",
+            ) from e
+        raise
+    if found.has_subquery:
+        raise PredicateError(
+            f"{what} may not hold a subquery: {shown(condition)}.",
+            hint="Join the tables first, or use MERGE.",
+            errorClass="DELTA_UNSUPPORTED_SUBQUERY",
+        )
+    if not found.deterministic:
+        raise PredicateError(
+            f"{what} must give the same answer each time it is asked: {shown(condition)}.",
+            errorClass="DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED",
+        )
+    return found
+
+
+def _of_plan(frame: DataFrame, plan: Any, text: str) -> Analysed:
+    """The condition of the topmost filter in an analysed plan."""
+    while plan.getClass().getSimpleName() != "Filter":
+        children = plan.children()
+        if children.size() != 1:
+            return Analysed(text)
+        plan = children.apply(0)
+    condition = plan.condition()
+    expressions = jvm.gateway_of(frame.sparkSession).org.apache.spark.sql.catalyst.expressions
+    return Analysed(
+        str(condition.sql()),
+        bool(condition.deterministic()),
+        bool(expressions.SubqueryExpression.hasSubquery(condition)),
+    )
+
+
+def shown(condition: str | Column) -> str:
+    """A condition as a person reads it, for the history and for messages."""
+    if isinstance(condition, str):
+        return condition
+    found = re.fullmatch(r"Column<'(.*)'>", str(condition), re.S)
+    return found[1] if found else str(condition)
+
+
+def qualified(alias: str, name: str) -> Column:
+    """A column of the frame that goes by ``alias``."""
+    return F.col(f"{quote(alias)}.{quote(name)}")
+
+
+def quote(name: str) -> str:
+    """A name as an identifier that means nothing but itself."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def strange_values(selected: DataFrame) -> str | None:
+    """What stands in a selection of values that looks beyond its row; None if nothing, or on Connect."""
+    if jvm.is_connect(selected.sparkSession):
+        return None
+    plan = selected._jdf.queryExecution().analyzed()
+    kinds = {"Window": "a window function", "Generate": "a generator", "Aggregate": "an aggregate"}
+    for node in (plan, *([plan.children().apply(0)] if plan.children().size() == 1 else [])):
+        kind = kinds.get(node.getClass().getSimpleName())
+        if kind is not None:
+            return kind
+    expressions = jvm.gateway_of(selected.sparkSession).org.apache.spark.sql.catalyst.expressions
+    values = plan.expressions()
+    found = (expressions.SubqueryExpression.hasSubquery(values.apply(i)) for i in range(int(values.size())))
+    return "a subquery" if any(found) else None

@@ -1,0 +1,34 @@
+"""Conditions and assignments as the facade takes them; others are refused by Python's own errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import Column
+
+
+def is_column(value: Any) -> bool:
+    """A column of a classic session or of Connect."""
+    return isinstance(value, Column) or type(value).__name__ == "Column"
+
+
+def checked(condition: str | Column | None) -> str | Column | None:
+    """A condition that is text, a column or left out."""
+    if condition is not None and not isinstance(condition, str) and not is_column(condition):
+        raise TypeError("Condition must be a string or a Column")
+    return condition
+
+
+def checked_values(given: Mapping[str, str | Column] | None, name: str) -> Mapping[str, str | Column]:
+    """A dict from names to texts or columns."""
+    if given is None:
+        raise ValueError(f"{name} cannot be None")
+    if not isinstance(given, dict):
+        raise TypeError(f"{name} must be a dict with str keys and str or Column values")
+    for key, value in given.items():
+        if not isinstance(key, str):
+            raise TypeError(f"Keys of dict in {name} must be str, not {type(key).__name__}")
+        if not isinstance(value, str) and not is_column(value):
+            raise TypeError(f"Values of dict in {name} must be str or Column, not {type(value).__name__}")
+    return given
