@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from tidegate import properties
 from tidegate.errors import FileMissingError, TidegateError
 from tidegate.log import names, protection
-from tidegate.log import segment as segments
-from tidegate.log.checkpoint.read import ACTION_SCHEMAS, CheckpointReader, sidecar_name
+from tidegate.log.checkpoint.read import sidecar_name
 from tidegate.log.history import in_commit_era, in_commit_timestamp, modification_times
 from tidegate.log.names import Kind
 from tidegate.log.segment import Checkpoint, Listing
@@ -57,7 +56,7 @@ def plan_cleanup(snapshot: Snapshot, before: int) -> Cleanup | None:
     """Which files may go when everything up to the time ``before`` has expired."""
     log = snapshot.log
     # What has expired is a beginning of the log: nothing after the first younger commit is looked at.
-    listing = segments.list_log(log.store, log.log_dir, 0, snapshot.version, before=before)
+    listing = log.listing(0, snapshot.version, before=before)
     times = _commit_times(snapshot, listing)
     protected = protection.boundary(snapshot)
     # A checkpoint whose commit is gone already was the start of the log once: it has expired.
@@ -114,11 +113,13 @@ def _commit_times(snapshot: Snapshot, listing: Listing) -> dict[int, int]:
 def _usable(snapshot: Snapshot, checkpoint: Checkpoint) -> bool:
     """Whether a checkpoint can carry the log alone. What goes cannot come back, so it is read to the end."""
     try:
-        reader = CheckpointReader(snapshot.log.store, snapshot.log.log_dir, checkpoint)
-        for action, schema in ACTION_SCHEMAS.items():
+        reader = snapshot.log.reader(checkpoint)
+        form = snapshot.log.dialect.form
+        for action, schema in (("add", form.adds), ("remove", form.removes)):
             for _ in reader.batches(action, schema.names, lambda _: ()):
                 pass
-        return reader.small.protocol is not None and reader.small.metadata is not None
+        spoken = reader.small.protocol is not None or snapshot.log.dialect.unspoken is not None
+        return spoken and reader.small.metadata is not None
     except TidegateError as e:
         _log.warning("%s: a checkpoint cannot be read and covers nothing: %s", snapshot.url, e)
         return False
@@ -159,13 +160,13 @@ def _orphan_sidecars(snapshot: Snapshot, before: int) -> Iterator[str]:
     old: list[FileInfo] = [f for f in log.store.list_from(directory) if f.modified <= oldest]
     if not old:
         return
-    listing = segments.list_log(log.store, log.log_dir, 0)
+    listing = log.listing()
     referenced: set[str] = set()
     for checkpoint in listing.checkpoints:
         if checkpoint.kind is Kind.PART:
             continue
         try:
-            reader = CheckpointReader(log.store, log.log_dir, checkpoint)
+            reader = log.reader(checkpoint)
             referenced |= {sidecar_name(s) for s in reader.sidecars}
         except FileMissingError:
             continue

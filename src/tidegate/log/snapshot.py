@@ -500,10 +500,13 @@ class Snapshot:
             self._stand_on(found)
             self._hint = hint
 
-    def stand_on(self, checkpoint: Checkpoint, ground: Ground | None = None) -> None:
+    def stand_on(
+        self, checkpoint: Checkpoint, ground: Ground | None = None, *, hint: Hint | None = None
+    ) -> None:
         """Take a checkpoint of this very version, just written, as the ground from here on."""
         self._stand_on(Segment(self.version, checkpoint, (), (), self._segment.checksum))
         self._ground = ground
+        self._hint = hint
 
     def _standing(self) -> Ground | None:
         """What is in memory of the checkpoint this snapshot stands on."""

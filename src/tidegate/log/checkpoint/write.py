@@ -37,12 +37,12 @@ from tidegate.log.actions import (
     from_batch,
     to_wire,
 )
-from tidegate.log.checkpoint import hint as hints
 from tidegate.log.checkpoint.hint import Hint
+from tidegate.log.checkpoint.json_write import write_json
 from tidegate.log.checkpoint.read import conform
 from tidegate.log.checksum import Checksum
 from tidegate.log.segment import Checkpoint, LogFile
-from tidegate.log.snapshot import Ground, Snapshot
+from tidegate.log.snapshot import Ground, Snapshot, read_hint
 from tidegate.metadata import Metadata
 from tidegate.schema.arrow import to_arrow_type
 from tidegate.schema.mapping import logical_to_physical, mapping_mode, physical_name, to_physical
@@ -254,25 +254,39 @@ class _ParquetBytes:
 
 @dataclass(frozen=True)
 class Written:
-    """A checkpoint that is in place: its hint, and the checksum that its rows imply."""
+    """A checkpoint that is in place: its hint, and the checksum of the version that its rows imply.
+
+    Versions of index tables have no checksum.
+    """
 
     hint: Hint
-    checksum: Checksum
+    checksum: Checksum | None
     checkpoint: Checkpoint
     ground: Ground | None = None
 
 
-def write_checkpoint(snapshot: Snapshot, *, policy: str | None = None) -> Written:
-    """Checkpoint ``snapshot`` in the form its table property (or ``policy``) names; then the hint."""
+def write_checkpoint(
+    snapshot: Snapshot, *, policy: str | None = None, per_part: int | None = None
+) -> Written:
+    """Checkpoint ``snapshot`` in the form its table property (or ``policy``) names; then the hint.
+
+    On index tables the form is JSON, in parts of ``per_part`` actions where the protocol allows them.
+    """
     snapshot.log.registry.check_read(snapshot.protocol, table=snapshot.url, version=snapshot.version)
     snapshot.log.registry.check_write(snapshot.protocol, table=snapshot.url, version=snapshot.version)
+    if not snapshot.log.dialect.checksums:
+        found = snapshot._replay(lambda: write_json(snapshot, per_part=per_part))
+        return _finish(snapshot, Written(found.hint, None, found.checkpoint))
     policy = policy or str(properties.get(snapshot.metadata.configuration, properties.CHECKPOINT_POLICY))
     # A reader without the feature would not look for a V2 checkpoint, and miss what it stands for.
     v2 = policy == "v2" and snapshot.protocol.supports("v2Checkpoint")
     write = _write_v2 if v2 else _write_classic
-    written = snapshot._replay(lambda: write(snapshot))
+    return _finish(snapshot, snapshot._replay(lambda: write(snapshot)))
+
+
+def _finish(snapshot: Snapshot, written: Written) -> Written:
     publish_hint(snapshot, written.hint)
-    snapshot.stand_on(written.checkpoint, written.ground)
+    snapshot.stand_on(written.checkpoint, written.ground, hint=written.hint)
     _log.debug("%s: checkpoint of version %d written", snapshot.url, snapshot.version)
     return written
 
@@ -280,9 +294,9 @@ def write_checkpoint(snapshot: Snapshot, *, policy: str | None = None) -> Writte
 def publish_hint(snapshot: Snapshot, hint: Hint) -> None:
     """Point ``_last_checkpoint`` at a checkpoint, unless it points further already."""
     log = snapshot.log
-    known = hints.read(log.store, log.log_dir)
+    known = read_hint(log)
     if known is None or known.version <= hint.version:
-        log.store.put(log.path(names.LAST_CHECKPOINT), hints.encode(hint))
+        log.store.put(log.path(names.LAST_CHECKPOINT), log.dialect.encode_hint(hint))
 
 
 class _Stream:
@@ -514,8 +528,10 @@ def _v2_parquet(snapshot: Snapshot, sidecars: list[Sidecar], tags: dict[str, str
     return file.finish()
 
 
-def write_checksum(snapshot: Snapshot, checksum: Checksum) -> None:
-    """Put ``N.crc`` in place; one that is there already stays."""
+def write_checksum(snapshot: Snapshot, checksum: Checksum | None) -> None:
+    """Put ``N.crc`` in place, where there is one; one that is there already stays."""
+    if checksum is None:
+        return
     log = snapshot.log
     try:
         # Not worth a wait for the disk: a checksum that is lost or torn is as good as none.
