@@ -16,6 +16,7 @@ import tempfile
 import threading
 import zlib
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from tidegate.errors import DataFileCorruptError, DataFileMissingError, FileMiss
 from tidegate.files.paths import resolve_path
 from tidegate.index.reader import OpenSplit
 from tidegate.index.settings import parse_size
-from tidegate.index.split import ROWS, Footer, extract, read_footer
+from tidegate.index.split import ROWS, Footer, Packed, extract, read_footer
 from tidegate.storage.opening import open_store
 from tidegate.storage.store import Store
 
@@ -98,6 +99,25 @@ class SplitCache:
             self._open[split.key] = opened
             while len(self._open) > _OPEN:
                 self._open.popitem(last=False)
+        return opened
+
+    def open_built(self, key: str, build: Callable[[Path], Packed]) -> OpenSplit:
+        """The split that ``build`` makes in a folder, unless it was made before under this key."""
+        with self._lock:
+            found = self._open.get(key)
+        if found is not None:
+            return found
+        folder = self.root / key
+        footer = self._footer(folder)
+        if footer is None:
+            self.root.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix="draft-", dir=self.root) as draft:
+                packed = build(Path(draft))
+                split = SplitFile("", packed.path.name, packed.size, packed.footer_start, packed.size)
+                footer = self._fill(folder, split, open_store(packed.path.parent), packed.path.name)
+        opened = OpenSplit(folder, footer, lambda: None, key)
+        with self._lock:
+            self._open[key] = opened
         return opened
 
     def forget(self) -> None:

@@ -98,9 +98,8 @@ def _scaled(value: Decimal, scale: int) -> int:
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     whole = int("".join(map(str, digits)) or "0")
-    shifted = (
-        whole * 10 ** (exponent + scale) if exponent + scale >= 0 else whole // 10 ** -(exponent + scale)
-    )
+    by = exponent + scale
+    shifted = whole * int(10**by) if by >= 0 else whole // int(10**-by)
     return -shifted if sign else shifted
 
 

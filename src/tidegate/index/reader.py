@@ -158,6 +158,8 @@ class OpenSplit:
 
     def _blocks(self, rows: Rows, columns: list[str]) -> pa.Table:
         reader = self._reader(tuple(columns))
+        if not len(rows):
+            return reader.schema.empty_table()
         if len(rows) == self.num_rows and np.array_equal(rows, np.arange(self.num_rows)):
             return reader.read_all()
         ordered = np.all(rows[1:] >= rows[:-1]) if len(rows) > 1 else True

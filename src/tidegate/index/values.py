@@ -101,7 +101,7 @@ def folded(parts: tuple[tuple[str, str], ...], field: Field) -> tuple[tuple[str,
 
 def address(text: str, field: Field) -> str:
     try:
-        return str(ipaddress.ipaddress(text.strip()))
+        return str(ipaddress.ip_address(text.strip()))
     except ValueError:
         raise QueryError(
             f"{text!r} is no IP address, and {field.column} is a field of addresses.",
