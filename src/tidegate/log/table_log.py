@@ -20,6 +20,8 @@ from tidegate.storage.opening import open_store
 from tidegate.storage.store import Store
 
 Clock = Callable[[], int]
+# Stands for the registry of the dialect, whichever that is.
+_OF_DIALECT = Registry((), DELTA.registry.rules, 0, 0)
 
 
 def system_clock() -> int:
@@ -34,7 +36,12 @@ class TableLog:
     store: Store
     dialect: Dialect = DELTA
     clock: Clock = system_clock
-    registry: Registry = field(default=DELTA.registry)
+    # The client's: that of the dialect, unless another client is played.
+    registry: Registry = field(default=_OF_DIALECT)
+
+    def __post_init__(self) -> None:
+        if self.registry is _OF_DIALECT:
+            object.__setattr__(self, "registry", self.dialect.registry)
 
     @classmethod
     def at(
@@ -46,7 +53,7 @@ class TableLog:
         clock: Clock = system_clock,
     ) -> TableLog:
         """The log of the table at ``url``; nothing is read yet."""
-        return cls(open_store(url, storage_options), dialect, clock, dialect.registry)
+        return cls(open_store(url, storage_options), dialect, clock)
 
     @property
     def url(self) -> str:
