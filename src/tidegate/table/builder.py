@@ -118,7 +118,7 @@ class DeltaTableBuilder:
         self._clusters = _names(cols, "Clustering column")
         return self
 
-    def property(self, key: str, value: str) -> DeltaTableBuilder:
+    def property(self, key: str, value: str | bool | int) -> DeltaTableBuilder:
         """One table property."""
         _need_text(key, "Key of property")
         self._properties[key] = str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,443 @@
+"""OPTIMIZE: the same rows in fewer, fuller or better sorted files; no row changes (``dataChange=false``).
+
+Bins of files are rewritten by Spark jobs side by side, deletion vectors purged and row ids kept on the
+way, and committed together. A commit that loses a race is tried again as long as every file that was
+rewritten is still live; otherwise the conflict is the answer and the new files wait for VACUUM.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate import properties
+from tidegate.commands import bins as binning
+from tidegate.commands import clustering, zorder
+from tidegate.commands.alter import begin
+from tidegate.commands.bins import Bin, Settings
+from tidegate.commands.partition_filter import matching
+from tidegate.commands.removes import as_removes
+from tidegate.errors import (
+    DeltaConcurrentModificationException,
+    MaintenanceRefusedError,
+    OptionError,
+    SchemaInvalidError,
+)
+from tidegate.files.stats import has_bounds
+from tidegate.log.actions import STRING_MAP
+from tidegate.log.snapshot import Snapshot
+from tidegate.log.table_log import TableLog
+from tidegate.schema.paths import Path, join_path
+from tidegate.spark.confs import conf, text
+from tidegate.spark.scan.native import scan
+from tidegate.spark.scan.positions import positioned
+from tidegate.spark.write.files import write_files
+from tidegate.spark.write.layout import ROW_COMMIT_VERSION, ROW_ID
+from tidegate.transaction.pending import Operation, num_records
+from tidegate.transaction.transaction import Committed, Transaction
+
+_log = logging.getLogger(__name__)
+Choose = Callable[[Snapshot, pa.Table], pa.Table]
+
+
+@dataclass
+class Optimized:
+    """What an OPTIMIZE came to: its metrics as Delta names them, and the versions it committed."""
+
+    path: str
+    metrics: dict[str, Any]
+    versions: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be rewritten, along which columns, and what the history will say."""
+
+    operation: Operation
+    files: pa.Table
+    bins: list[Bin]
+    considered: int
+    columns: tuple[Path, ...] = ()
+    cubes: tuple[Path, ...] = ()
+
+
+def settings_of(spark: SparkSession) -> Settings:
+    """The session's sizes, or Delta's."""
+    size = conf(spark, "optimize.maxFileSize", binning.GIB)
+    batch = text(spark, "optimize.batchSize")
+    return Settings(
+        min_file_size=conf(spark, "optimize.minFileSize", binning.GIB),
+        max_file_size=size,
+        max_deleted_ratio=conf(spark, "optimize.maxDeletedRowsRatio", 0.05),
+        max_threads=conf(spark, "optimize.maxThreads", 15),
+        batch_size=None if batch is None else conf(spark, "optimize.batchSize", 0) or None,
+        repartition=conf(spark, "optimize.repartition.enabled", False),
+    )
+
+
+def optimize(
+    spark: SparkSession,
+    log: TableLog,
+    *,
+    where: str | None = None,
+    zorder_by: Sequence[str] = (),
+    full: bool = False,
+    settings: Settings | None = None,
+) -> Optimized:
+    """Compact the table, Z-order it, or cluster it where it has clustering columns."""
+    settings = settings or settings_of(spark)
+    transaction, snapshot = begin(log)
+    plan = _plan(spark, snapshot, settings, where, zorder_by, full)
+    return _run(spark, transaction, snapshot, plan, settings)
+
+
+def rewrite(
+    spark: SparkSession,
+    log: TableLog,
+    choose: Choose,
+    operation: Operation,
+    *,
+    where: str | None = None,
+    settings: Settings | None = None,
+) -> Optimized:
+    """Rewrite every file that ``choose`` picks, alone if need be: what REORG and lifting features do."""
+    settings = settings or settings_of(spark)
+    transaction, snapshot = begin(log)
+    files = matching(spark, snapshot, where)
+    chosen = choose(snapshot, files)
+    found = binning.bins(chosen, snapshot.metadata, settings.max_file_size, single=True)
+    plan = Plan(operation, chosen, found, files.num_rows)
+    return _run(spark, transaction, snapshot, plan, settings)
+
+
+# ---------------------------------------------------------------------------- planning
+
+
+def _plan(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    settings: Settings,
+    where: str | None,
+    zorder_by: Sequence[str],
+    full: bool,
+) -> Plan:
+    columns = clustering.clustering_columns(snapshot)
+    clustered = clustering.is_clustered(snapshot)
+    if clustered and zorder_by:
+        raise MaintenanceRefusedError(
+            "The table is clustered; it cannot be Z-ordered too.",
+            table=snapshot.url,
+            hint="Run OPTIMIZE without ZORDER BY.",
+            errorClass="DELTA_CLUSTERING_WITH_ZORDER_BY",
+        )
+    if clustered and where is not None:
+        raise MaintenanceRefusedError(
+            "The table is clustered, so it has no partitions to choose from.",
+            table=snapshot.url,
+            errorClass="DELTA_CLUSTERING_WITH_PARTITION_PREDICATE",
+        )
+    if full and not columns:
+        raise MaintenanceRefusedError(
+            "OPTIMIZE FULL clusters a table anew; this one has no clustering columns.",
+            table=snapshot.url,
+            errorClass="DELTA_OPTIMIZE_FULL_NOT_SUPPORTED",
+        )
+    paths = _zorder_columns(spark, snapshot, zorder_by)
+    files = matching(spark, snapshot, where)
+    parameters: dict[str, Any] = {
+        "predicate": [] if where is None else [where],
+        "zOrderBy": [join_path(c) for c in paths],
+        "clusterBy": [join_path(c) for c in columns],
+        "auto": "false",
+    }
+    metadata = snapshot.metadata
+    operation = Operation("OPTIMIZE", parameters)
+    if paths:
+        found = binning.bins(files, metadata, 1 << 62, single=True)
+        return Plan(operation, files, found, files.num_rows, columns=tuple(paths))
+    if columns:
+        if full:
+            operation = Operation("OPTIMIZE", {**parameters, "isFull": "true"})
+        chosen = _to_cluster(snapshot, files, settings, full)
+        size = 100 * settings.max_file_size
+        found = binning.bins(chosen, metadata, size + size // 2, single=True)
+        cubes = tuple(clustering.physical_columns(snapshot))
+        return Plan(operation, chosen, found, files.num_rows, columns=tuple(columns), cubes=cubes)
+    chosen = binning.candidates(files, settings)
+    return Plan(operation, chosen, binning.bins(chosen, metadata, settings.max_file_size), files.num_rows)
+
+
+def _zorder_columns(spark: SparkSession, snapshot: Snapshot, names: Sequence[str]) -> list[Path]:
+    out: list[Path] = []
+    partitions = {c.lower() for c in snapshot.partition_columns}
+    indexed = clustering.indexed(snapshot.metadata)
+    check = conf(spark, "optimize.zorder.checkStatsCollection.enabled", True)
+    for name in names:
+        found = snapshot.schema.resolve(name)
+        if found is None:
+            raise SchemaInvalidError(
+                f"There is no column {name} to Z-order by; the table has {', '.join(snapshot.schema.names)}.",
+                table=snapshot.url,
+                errorClass="DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST",
+            )
+        path, column = found
+        if path[0].lower() in partitions:
+            raise OptionError(
+                f"{name} is a partition column; Z-order works within partitions, by data columns.",
+                table=snapshot.url,
+                errorClass="DELTA_ZORDERING_ON_PARTITION_COLUMN",
+            )
+        if check and (path not in indexed or not has_bounds(column.type)):
+            raise OptionError(
+                f"No minimum and maximum of {name} is collected, so Z-ordering by it would help nobody.",
+                table=snapshot.url,
+                hint="Raise delta.dataSkippingNumIndexedCols, or leave the column out.",
+                errorClass="DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS",
+            )
+        out.append(path)
+    return out
+
+
+def _to_cluster(snapshot: Snapshot, files: pa.Table, settings: Settings, full: bool) -> pa.Table:
+    """The files that the next clustering takes; none where they are one cube already."""
+    physical = clustering.physical_columns(snapshot)
+    mask = clustering.to_cluster(files, physical, 100 * settings.max_file_size, full=full)
+    chosen = files.filter(pa.array(mask, pa.bool_()))
+    tags = [dict(t or ()) for t in chosen.column("tags").to_pylist()]
+    own = clustering.cube_tags("", physical)[clustering.CUBE_COLUMNS]
+    cubes = {t.get(clustering.CUBE_ID) if t.get(clustering.CUBE_COLUMNS) == own else None for t in tags}
+    settled = len(cubes) == 1 and None not in cubes
+    has_vectors = chosen.column("deletionVector").null_count < chosen.num_rows
+    return chosen.slice(0, 0) if settled and not full and not has_vectors else chosen
+
+
+# ---------------------------------------------------------------------------- rewriting
+
+
+def _run(
+    spark: SparkSession, transaction: Transaction, snapshot: Snapshot, plan: Plan, settings: Settings
+) -> Optimized:
+    started = snapshot.log.clock()
+    out = Optimized(snapshot.url, {})
+    adds: list[pa.Table] = []
+    removed: list[pa.Table] = []
+    for number, group in enumerate(binning.batches(plan.bins, settings.batch_size)):
+        if number:
+            transaction = Transaction(snapshot.log, snapshot)
+        new = _rewritten(spark, transaction, snapshot, group, plan, settings)
+        old = pa.concat_tables([b.files for b in group])
+        committed = _commit(transaction, snapshot, new, old, plan)
+        out.versions.append(committed.version)
+        adds.append(new)
+        removed.append(old)
+    out.metrics = _metrics(spark, snapshot, plan, adds, removed, started)
+    return out
+
+
+def _rewritten(
+    spark: SparkSession,
+    transaction: Transaction,
+    snapshot: Snapshot,
+    group: Sequence[Bin],
+    plan: Plan,
+    settings: Settings,
+) -> pa.Table:
+    """The new files of some bins, written side by side."""
+
+    def one(found: Bin) -> pa.Table:
+        frame = _arranged(_rows(spark, snapshot, found.files), found, plan, settings)
+        adds = write_files(transaction, frame, is_optimize=True, operation="OPTIMIZE").adds
+        return _tagged(adds, plan)
+
+    if len(group) == 1:
+        return one(group[0])
+    with ThreadPoolExecutor(max(1, settings.max_threads), thread_name_prefix="tidegate-optimize") as pool:
+        return pa.concat_tables(list(pool.map(one, group)))
+
+
+def _rows(spark: SparkSession, snapshot: Snapshot, files: pa.Table) -> DataFrame:
+    """The rows of some files; with their ids where the table tracks them."""
+    if not snapshot.metadata.property(properties.ENABLE_ROW_TRACKING):
+        return scan(spark, snapshot, files)
+    frame = positioned(spark, snapshot, files)
+    keep = {ROW_ID, ROW_COMMIT_VERSION}
+    names = set(snapshot.schema.names)
+    return frame.drop(*(c for c in frame.columns if c not in names and c not in keep))
+
+
+def _arranged(frame: DataFrame, found: Bin, plan: Plan, settings: Settings) -> DataFrame:
+    """The rows of a bin as its new files will hold them."""
+    if plan.columns:
+        files = max(1, -(-found.size // settings.max_file_size))
+        if files > 1:
+            counts = num_records(found.files.column("stats").combine_chunks())
+            return zorder.ordered(frame, plan.columns, files, pc.sum(counts).as_py())
+    return frame.repartition(1) if settings.repartition else frame.coalesce(1)
+
+
+def _tagged(adds: pa.Table, plan: Plan) -> pa.Table:
+    """New files of a clustered table with the cube they make up."""
+    if not plan.cubes:
+        return adds
+    n = adds.num_rows
+    tags = list(clustering.cube_tags(str(uuid.uuid4()), plan.cubes).items())
+    for name, column in (
+        ("tags", pa.array([tags] * n, STRING_MAP)),
+        ("clusteringProvider", pa.array([clustering.PROVIDER] * n, pa.string())),
+    ):
+        at = adds.schema.get_field_index(name)
+        adds = adds.set_column(at, adds.schema.field(at), column)
+    return adds
+
+
+def _commit(
+    transaction: Transaction, snapshot: Snapshot, adds: pa.Table, old: pa.Table, plan: Plan
+) -> Committed:
+    metrics = _commit_metrics(adds, old)
+    while True:
+        transaction.read_files(old)
+        removes = as_removes(old, snapshot.log.clock(), data_change=False)
+        try:
+            return transaction.commit(operation=plan.operation, adds=adds, removes=removes, metrics=metrics)
+        except DeltaConcurrentModificationException as conflict:
+            transaction = Transaction.begin(snapshot.log)
+            now = transaction.snapshot
+            if now is None or now.partition_columns != snapshot.partition_columns or not _all_live(now, old):
+                raise
+            _log.info("%s: OPTIMIZE commits again after %s", snapshot.url, type(conflict).__name__)
+
+
+def _all_live(snapshot: Snapshot, files: pa.Table) -> bool:
+    """Whether each of ``files`` is still in the table, with the same deletion vector."""
+    return _identities(files) <= _identities(snapshot.files(columns=["path", "deletionVector"]))
+
+
+def _identities(files: pa.Table) -> set[tuple[Any, ...]]:
+    vectors = files.column("deletionVector").to_pylist()
+    return {
+        (path, *(() if v is None else (v["storageType"], v["pathOrInlineDv"], v["offset"])))
+        for path, v in zip(files.column("path").to_pylist(), vectors, strict=True)
+    }
+
+
+# ---------------------------------------------------------------------------- metrics
+
+
+def _vectors_of(files: pa.Table) -> list[dict[str, Any]]:
+    return [v for v in files.column("deletionVector").to_pylist() if v is not None]
+
+
+def _commit_metrics(adds: pa.Table, old: pa.Table) -> dict[str, Any]:
+    sizes = sorted(adds.column("size").to_pylist()) or [0]
+    n = len(sizes)
+    vectors = _vectors_of(old)
+    return {
+        "minFileSize": sizes[0],
+        "p25FileSize": sizes[n // 4],
+        "p50FileSize": sizes[n // 2],
+        "p75FileSize": sizes[n * 3 // 4],
+        "maxFileSize": sizes[-1],
+        "numAddedFiles": adds.num_rows,
+        "numRemovedFiles": old.num_rows,
+        "numAddedBytes": pc.sum(adds.column("size")).as_py() or 0,
+        "numRemovedBytes": pc.sum(old.column("size")).as_py() or 0,
+        "numDeletionVectorsRemoved": len(vectors),
+        "numDeletionVectorRowsRemoved": sum(v["cardinality"] for v in vectors),
+        "numDeletionVectorBytesRemoved": sum(v["sizeInBytes"] for v in vectors),
+    }
+
+
+def _sizes(files: Sequence[pa.Table]) -> dict[str, Any]:
+    sizes = [s for f in files for s in f.column("size").to_pylist()]
+    if not sizes:
+        return {"min": None, "max": None, "avg": 0.0, "totalFiles": 0, "totalSize": 0}
+    return {
+        "min": min(sizes),
+        "max": max(sizes),
+        "avg": sum(sizes) / len(sizes),
+        "totalFiles": len(sizes),
+        "totalSize": sum(sizes),
+    }
+
+
+def _metrics(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    plan: Plan,
+    adds: Sequence[pa.Table],
+    removed: Sequence[pa.Table],
+    started: int,
+) -> dict[str, Any]:
+    """The metrics of the whole run, as the command returns them."""
+    new, old = _sizes(adds), _sizes(removed)
+    vectors = [v for f in removed for v in _vectors_of(f)]
+    inputs = {"num": old["totalFiles"], "size": old["totalSize"]}
+    nothing = {"num": 0, "size": 0}
+    z_order = {
+        "strategyName": "all",
+        "inputCubeFiles": nothing,
+        "inputOtherFiles": inputs,
+        "inputNumCubes": 0,
+        "mergedFiles": inputs,
+        "numOutputCubes": len(plan.bins),
+        "mergedNumCubes": None,
+    }
+    columns = len(snapshot.schema.fields)
+    return {
+        "numFilesAdded": new["totalFiles"],
+        "numFilesRemoved": old["totalFiles"],
+        "filesAdded": new,
+        "filesRemoved": old,
+        "partitionsOptimized": len({b.partition for b in plan.bins}),
+        "zOrderStats": z_order if plan.columns and not plan.cubes else None,
+        "clusteringStats": _clustering_stats(plan, old) if plan.cubes else None,
+        "numBins": len(plan.bins),
+        "numBatches": len(adds),
+        "totalConsideredFiles": plan.considered,
+        "totalFilesSkipped": plan.considered - old["totalFiles"],
+        "preserveInsertionOrder": False,
+        "numFilesSkippedToReduceWriteAmplification": 0,
+        "numBytesSkippedToReduceWriteAmplification": 0,
+        "startTimeMs": started,
+        "endTimeMs": snapshot.log.clock(),
+        "totalClusterParallelism": _parallelism(spark),
+        "totalScheduledTasks": 0,
+        "deletionVectorStats": {
+            "numDeletionVectorsRemoved": len(vectors),
+            "numDeletionVectorRowsRemoved": sum(v["cardinality"] for v in vectors),
+        }
+        if vectors
+        else None,
+        "numTableColumns": columns,
+        "numTableColumnsWithStats": min(columns, len(clustering.indexed(snapshot.metadata))),
+    }
+
+
+def _clustering_stats(plan: Plan, old: dict[str, Any]) -> dict[str, Any]:
+    tags = [dict(t or ()) for t in plan.files.column("tags").to_pylist()]
+    sizes = plan.files.column("size").to_pylist()
+    in_cubes = [s for t, s in zip(tags, sizes, strict=True) if clustering.CUBE_ID in t]
+    others = [s for t, s in zip(tags, sizes, strict=True) if clustering.CUBE_ID not in t]
+    return {
+        "inputZCubeFiles": {"numFiles": len(in_cubes), "size": sum(in_cubes)},
+        "inputOtherFiles": {"numFiles": len(others), "size": sum(others)},
+        "inputNumZCubes": len({t[clustering.CUBE_ID] for t in tags if clustering.CUBE_ID in t}),
+        "mergedFiles": {"numFiles": old["totalFiles"], "size": old["totalSize"]},
+        "numOutputZCubes": len(plan.bins),
+    }
+
+
+def _parallelism(spark: SparkSession) -> int:
+    text = spark.conf.get("spark.default.parallelism", None)
+    try:
+        return int(text) if text else int(spark.sparkContext.defaultParallelism)
+    except Exception:
+        return 0  # a Connect session does not say

@@ -1,0 +1,66 @@
+"""A condition on partition columns, answered file by file.
+
+Most conditions are decided on the log's own columns. What this client cannot decide, such as
+functions of Spark, is put to Spark itself, on one row for each distinct partition.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tidegate.errors import PredicateError
+from tidegate.files import partitions, predicate
+from tidegate.files.skipping import evaluate_partitions
+from tidegate.log.snapshot import Snapshot
+from tidegate.schema.mapping import mapping_mode, physical_name
+from tidegate.schema.references import references
+from tidegate.spark.scan.projection import spark_type
+
+
+def matching(spark: SparkSession, snapshot: Snapshot, where: str | None) -> pa.Table:
+    """The live files, every field of them, in the partitions for which ``where`` is true."""
+    if where is None:
+        return snapshot.files()
+    _refuse_data_columns(snapshot, where)
+    files = snapshot.files()
+    if files.num_rows == 0:
+        return files
+    try:
+        resolved = predicate.parse(where).resolve(snapshot.schema)
+        mode = mapping_mode(snapshot.metadata)
+        mask = evaluate_partitions(files, resolved, snapshot.schema, snapshot.partition_columns, mode)
+        return files.filter(mask, null_selection_behavior="drop")
+    except PredicateError:
+        return _by_spark(spark, snapshot, files, where)
+
+
+def _refuse_data_columns(snapshot: Snapshot, where: str) -> None:
+    known = {c.lower() for c in snapshot.partition_columns}
+    data = sorted(
+        {path[0] for path in references(where) if path[0] not in known and snapshot.schema.field(path[0])}
+    )
+    if data:
+        raise PredicateError(
+            f"The condition {where} speaks of {', '.join(data)}; only partition columns choose files here.",
+            table=snapshot.url,
+            hint=f"The partition columns are {', '.join(snapshot.partition_columns) or 'none'}.",
+            errorClass="DELTA_NON_PARTITION_COLUMN_REFERENCE",
+        )
+
+
+def _by_spark(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: str) -> pa.Table:
+    mode = mapping_mode(snapshot.metadata)
+    fields = snapshot.metadata.partition_schema.fields
+    values = files.column("partitionValues").combine_chunks()
+    columns = [partitions.raw(values, physical_name(f, mode)).to_pylist() for f in fields]
+    rows = list(zip(*columns, strict=True)) if columns else [()] * files.num_rows
+    distinct = {row: i for i, row in enumerate(dict.fromkeys(rows))}
+    text = ", ".join(f"p{i} string" for i in range(len(fields)))
+    frame = spark.createDataFrame(
+        [(i, *row) for row, i in distinct.items()], f"number int{', ' if text else ''}{text}"
+    )
+    typed = [F.col(f"p{i}").cast(spark_type(f.type)).alias(f.name) for i, f in enumerate(fields)]
+    chosen = {r[0] for r in frame.select("number", *typed).where(where).select("number").collect()}
+    return files.filter(pa.array([distinct[row] in chosen for row in rows], pa.bool_()))
