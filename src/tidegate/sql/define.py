@@ -1,0 +1,236 @@
+"""The statements that define and fill tables: CREATE, REPLACE, INSERT, SHOW."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot.tokenizer_core import TokenType
+
+from tidegate.sql import nodes
+from tidegate.sql.dialect import Walk
+from tidegate.sql.modify import partition_spec
+
+
+def create(walk: Walk) -> nodes.Statement | None:
+    """``CREATE [OR REPLACE] TABLE`` and ``REPLACE TABLE``; views, functions and the like are Spark's."""
+    mode = "replace"
+    if walk.take("CREATE"):
+        mode = "create_or_replace" if walk.take("OR", "REPLACE") else "create"
+    else:
+        walk.need("REPLACE")
+    walk.take("EXTERNAL")
+    if not walk.take("TABLE"):
+        return None
+    if_not_exists = walk.take("IF", "NOT", "EXISTS")
+    node = nodes.Create(walk.table(), mode, if_not_exists)
+    if walk.take("SHALLOW", "CLONE"):
+        node = replace(node, clone=walk.table(travel=True))
+    elif walk.take("LIKE"):
+        node = replace(node, like=walk.table(travel=True))
+    elif walk.here is not None and walk.here.token_type is TokenType.L_PAREN:
+        node = replace(node, columns=tuple(walk.listed(lambda: column(walk))))
+    while walk.here is not None and not _is_query(walk):
+        node = _clause(walk, node)
+    if walk.here is not None:
+        walk.take("AS")
+        node = replace(node, query=walk.rest("a query"))
+    return node
+
+
+def _is_query(walk: Walk) -> bool:
+    return any(walk.peek(w) for w in ("AS", "SELECT", "WITH", "VALUES", "FROM", "TABLE")) or (
+        walk.here is not None and walk.here.token_type is TokenType.L_PAREN
+    )
+
+
+def _clause(walk: Walk, node: nodes.Create) -> nodes.Create:
+    """One clause of CREATE TABLE; they come in any order."""
+    if walk.take("USING"):
+        return replace(node, using=".".join(walk.parts("a format")).lower())
+    if walk.take("PARTITIONED", "BY"):
+        names, columns = _partitioned(walk, node)
+        return replace(node, partitioned=names, columns=columns)
+    if walk.take("CLUSTER", "BY"):
+        return replace(node, clustered=_clustering(walk))
+    if walk.take("COMMENT"):
+        return replace(node, comment=walk.string("a comment"))
+    if walk.take("LOCATION"):
+        return replace(node, location=walk.string("a location"))
+    if walk.take("TBLPROPERTIES") or walk.take("OPTIONS"):
+        return replace(node, properties={**node.properties, **properties(walk)})
+    raise walk.error("Expected a clause of CREATE TABLE")
+
+
+def _clustering(walk: Walk) -> tuple[str, ...]:
+    if walk.take("NONE"):
+        return ()
+    return tuple(".".join(p) for p in walk.listed(walk.parts))
+
+
+def _partitioned(walk: Walk, node: nodes.Create) -> tuple[tuple[str, ...], tuple[nodes.ColumnDef, ...]]:
+    """Partition columns by name; with a type, as Hive has it, they are columns of their own."""
+    names: list[str] = []
+    columns = list(node.columns)
+
+    def one() -> None:
+        name = walk.identifier("a partition column")
+        names.append(name)
+        follows = walk.here
+        if follows is not None and follows.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
+            columns.append(nodes.ColumnDef((name,), walk.type()))
+
+    walk.listed(one)
+    return tuple(names), tuple(columns)
+
+
+def properties(walk: Walk) -> dict[str, str]:
+    """``('k' = 'v', a.b = 3)``; values may be strings, numbers or true and false."""
+
+    def one() -> tuple[str, str]:
+        key = property_key(walk)
+        walk.symbol(TokenType.EQ)
+        token = walk.here
+        if token is None:
+            raise walk.error("Expected a value")
+        if token.token_type is TokenType.STRING:
+            return key, walk.string("a value")
+        sign = "-" if walk.symbol(TokenType.DASH) else ""
+        token = walk.here
+        if token is None or token.token_type in (TokenType.R_PAREN, TokenType.COMMA):
+            raise walk.error("Expected a value")
+        walk.at += 1
+        return key, sign + token.text
+
+    return dict(walk.listed(one))
+
+
+def property_key(walk: Walk) -> str:
+    if walk.here is not None and walk.here.token_type is TokenType.STRING:
+        return walk.string("a property")
+    parts = [walk.identifier("a property")]
+    while walk.symbol(TokenType.DOT) or walk.symbol(TokenType.DASH):
+        joint = walk.tokens[walk.at - 1].text
+        parts.append(joint + walk.identifier("a property"))
+    return "".join(parts)
+
+
+def column(walk: Walk) -> nodes.ColumnDef:
+    """``name type [NOT NULL] [DEFAULT v] [GENERATED ...] [COMMENT 'c'] [FIRST | AFTER c]``."""
+    name = walk.parts("a column")
+    walk.symbol(TokenType.COLON)
+    node = nodes.ColumnDef(name, walk.type())
+    while walk.here is not None and walk.here.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
+        if walk.take("NOT", "NULL"):
+            node = replace(node, nullable=False)
+        elif walk.take("NULL"):
+            node = replace(node, nullable=True)
+        elif walk.take("DEFAULT"):
+            node = replace(node, default=walk.expression("a default"))
+        elif walk.take("COMMENT"):
+            node = replace(node, comment=walk.string("a comment"))
+        elif walk.take("GENERATED"):
+            node = _generated(walk, node)
+        elif walk.take("FIRST"):
+            node = replace(node, position="first")
+        elif walk.take("AFTER"):
+            node = replace(node, position="after " + walk.identifier("a column"))
+        else:
+            raise walk.error("Expected NOT NULL, DEFAULT, GENERATED or COMMENT")
+    return node
+
+
+def _generated(walk: Walk, node: nodes.ColumnDef) -> nodes.ColumnDef:
+    always = walk.take("ALWAYS")
+    if not always:
+        walk.need("BY", "DEFAULT")
+    walk.need("AS")
+    if not walk.take("IDENTITY"):
+        return replace(node, generated=walk.bracketed())
+    start, step = 1, 1
+    if walk.symbol(TokenType.L_PAREN):
+        while not walk.symbol(TokenType.R_PAREN):
+            if walk.take("START", "WITH") or walk.take("START"):
+                start = walk.integer("a first value")
+            elif walk.take("INCREMENT", "BY") or walk.take("INCREMENT"):
+                step = walk.integer("a step")
+            else:
+                raise walk.error("Expected START WITH, INCREMENT BY or )")
+            walk.symbol(TokenType.COMMA)
+    return replace(node, identity=nodes.Identity(always, start, step))
+
+
+def insert(walk: Walk) -> nodes.Statement | None:
+    """``[WITH ...] INSERT INTO|OVERWRITE [TABLE] t ... query``; a WITH without it is a plain query."""
+    prefix = ""
+    if walk.peek("WITH"):
+        found = _insert_after_with(walk)
+        if found is None:
+            return None
+        prefix = walk.text[walk.tokens[0].start : walk.tokens[found].start]
+        walk.at = found
+    walk.need("INSERT")
+    overwrite = walk.take("OVERWRITE")
+    if not overwrite:
+        walk.need("INTO")
+    elif walk.peek("DIRECTORY") or walk.peek("LOCAL", "DIRECTORY"):
+        return None
+    walk.take("TABLE")
+    node = nodes.Insert(walk.table(), overwrite)
+    if walk.take("PARTITION"):
+        node = replace(node, partition=partition_spec(walk))
+        node = replace(node, if_not_exists=walk.take("IF", "NOT", "EXISTS"))
+    if walk.take("REPLACE", "WHERE"):
+        node = replace(node, replace_where=walk.expression("a predicate"))
+    elif walk.take("BY", "NAME"):
+        node = replace(node, by_name=True)
+    elif walk.here is not None and walk.here.token_type is TokenType.L_PAREN and not _opens_query(walk):
+        node = replace(node, columns=tuple(walk.listed(walk.identifier)))
+    return replace(node, query=prefix + walk.rest("a query"))
+
+
+def _opens_query(walk: Walk) -> bool:
+    """Whether the parenthesis here holds a query, not a list of columns."""
+    ahead = Walk(walk.text, walk.tokens)
+    ahead.at = walk.at
+    while ahead.symbol(TokenType.L_PAREN):
+        pass
+    return any(ahead.peek(w) for w in ("SELECT", "WITH", "VALUES", "FROM"))
+
+
+def _insert_after_with(walk: Walk) -> int | None:
+    """Where INSERT stands behind the common table expressions; None if it does not."""
+    depth = 0
+    for at, token in enumerate(walk.tokens):
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+        if depth == 0 and token.token_type is TokenType.INSERT:
+            return at
+        if depth == 0 and token.token_type is TokenType.SELECT:
+            return None
+    return None
+
+
+def show(walk: Walk) -> nodes.Statement | None:
+    walk.need("SHOW")
+    if walk.take("PARTITIONS"):
+        node = nodes.Show(walk.table(), "partitions")
+        if walk.take("PARTITION"):
+            return None
+    elif walk.take("COLUMNS"):
+        if not walk.take("IN"):
+            walk.need("FROM")
+        node = nodes.Show(walk.table(), "columns")
+        if walk.take("IN") or walk.take("FROM"):
+            return None
+    elif walk.take("TBLPROPERTIES"):
+        node = nodes.Show(walk.table(), "tblproperties")
+        if walk.symbol(TokenType.L_PAREN):
+            node = replace(node, key=property_key(walk))
+            walk.need_symbol(TokenType.R_PAREN, ")")
+    elif walk.take("CREATE", "TABLE"):
+        node = nodes.Show(walk.table(), "create table")
+        if walk.take("AS", "SERDE"):
+            return None
+    else:
+        return None
+    walk.end()
+    return node

@@ -1,0 +1,78 @@
+"""From the text of a statement to its node: the first words choose the reader.
+
+The answer is None for every statement that cannot be ours, which then goes to Spark as it came. One
+that is of our kind but about another's table is found out later, when its table is looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot.tokenizer_core import TokenType
+
+from tidegate.errors import SqlSyntaxError
+from tidegate.sql.alter import alter
+from tidegate.sql.define import create, insert, show
+from tidegate.sql.dialect import Walk, tokens_of
+from tidegate.sql.maintain import convert, describe, generate, optimize, reorg, restore, vacuum
+from tidegate.sql.modify import delete, drop, merge, truncate, update
+from tidegate.sql.nodes import Statement
+
+Reader = Callable[[Walk], Statement | None]
+
+# Delta's alone: what is wrong in one of these is our error, whatever table it speaks of.
+DELTA_ONLY: dict[tuple[str, ...], Reader] = {
+    ("VACUUM",): vacuum,
+    ("OPTIMIZE",): optimize,
+    ("REORG",): reorg,
+    ("RESTORE",): restore,
+    ("CONVERT", "TO", "DELTA"): convert,
+    ("GENERATE",): generate,
+    ("DESCRIBE", "DETAIL"): describe,
+    ("DESC", "DETAIL"): describe,
+    ("DESCRIBE", "HISTORY"): describe,
+    ("DESC", "HISTORY"): describe,
+}
+# Of any table: what we cannot read may still be something that Spark can.
+SHARED: dict[tuple[str, ...], Reader] = {
+    ("DESCRIBE",): describe,
+    ("DESC",): describe,
+    ("SHOW",): show,
+    ("CREATE",): create,
+    ("REPLACE",): create,
+    ("INSERT",): insert,
+    ("WITH",): insert,
+    ("UPDATE",): update,
+    ("DELETE", "FROM"): delete,
+    ("MERGE",): merge,
+    ("TRUNCATE",): truncate,
+    ("DROP",): drop,
+    ("ALTER", "TABLE"): alter,
+}
+
+
+class Unreadable(Exception):
+    """A statement of a shared kind that we cannot read; the cause says where and why."""
+
+    def __init__(self, cause: SqlSyntaxError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+def parse(text: str) -> Statement | None:
+    """The statement that ``text`` is, if it is of a kind that may be ours."""
+    tokens = tokens_of(text)
+    while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+        tokens.pop()
+    if not tokens or any(t.token_type is TokenType.SEMICOLON for t in tokens):
+        return None
+    for words, read in DELTA_ONLY.items():
+        if Walk(text, tokens).peek(*words):
+            return read(Walk(text, tokens))
+    for words, read in SHARED.items():
+        if Walk(text, tokens).peek(*words):
+            try:
+                return read(Walk(text, tokens))
+            except SqlSyntaxError as e:
+                raise Unreadable(e) from e
+    return None

@@ -1,0 +1,161 @@
+"""Where a query speaks of Delta tables in a way that Spark alone cannot follow.
+
+Found are paths (``delta.`/p` ``), versions (``t VERSION AS OF 3``, ``t@v3``) and ``table_changes(...)``. Only
+the spans of these are replaced; the rest of the text, comments and all, stays as it was written. Names
+without a version need nothing: the session's catalog plans them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from tidegate.sql.dialect import DeltaSpark, Walk, tokens_of
+from tidegate.sql.nodes import TableRef
+
+_FUNCTIONS = ("TABLE_CHANGES", "TABLE_CHANGES_BY_PATH")
+_NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """A call of ``table_changes``: the texts of its arguments."""
+
+    function: str
+    arguments: tuple[str, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """One place in a text: what stands there, and the alias it needs to keep its own name."""
+
+    what: TableRef | Changes
+    alias: str | None = None
+
+    @property
+    def start(self) -> int:
+        return self.what.start
+
+    @property
+    def end(self) -> int:
+        return self.what.end
+
+
+def references(text: str) -> list[Found]:
+    """The places of ``text`` that need us, in order."""
+    tokens = tokens_of(text)
+    out: list[Found] = []
+    at = 0
+    while at < len(tokens):
+        walk = Walk(text, tokens)
+        walk.at = at
+        found = _changes(walk) or _table(walk)
+        if found is None:
+            at += 1
+            continue
+        out.append(found)
+        at = walk.at
+    return out
+
+
+def _changes(walk: Walk) -> Found | None:
+    """``table_changes('t', 1, 2)`` as it stands behind FROM or JOIN."""
+    token = walk.here
+    if token is None or token.text.upper() not in _FUNCTIONS or token.token_type is TokenType.STRING:
+        return None
+    start = walk.at
+    walk.at += 1
+    if walk.here is None or walk.here.token_type is not TokenType.L_PAREN:
+        walk.at = start
+        return None
+    arguments = tuple(walk.listed(walk.expression))
+    return Found(Changes(token.text.lower(), arguments, token.start, walk.tokens[walk.at - 1].end))
+
+
+def _table(walk: Walk) -> Found | None:
+    """A path, or a name with a version; the walk ends behind it."""
+    token = walk.here
+    before = walk.tokens[walk.at - 1].token_type if walk.at else None
+    if token is None or before is TokenType.DOT or not _is_name(token):
+        return None
+    start = walk.at
+    ref = _named(walk)
+    travelled = walk.travelled(ref) if _may_travel(walk, before) else ref
+    if ref.path is None and travelled is ref:
+        walk.at = start
+        return None
+    return Found(travelled, _alias_needed(walk, travelled))
+
+
+def _is_name(token: Token) -> bool:
+    return token.token_type in _NAMES or (
+        token.text[:1].isalpha()
+        and token.token_type not in (TokenType.STRING, TokenType.FROM, TokenType.SELECT, TokenType.JOIN)
+        and token.token_type in DeltaSpark.Parser.TABLE_ALIAS_TOKENS
+    )
+
+
+def _named(walk: Walk) -> TableRef:
+    """The longest name here, but no longer than a path: what follows one is a column of it."""
+    first = walk.here
+    assert first is not None
+    parts = [walk.identifier()]
+    while walk.here is not None and walk.here.token_type is TokenType.DOT:
+        ref = TableRef(tuple(parts), first.start, walk.tokens[walk.at - 1].end)
+        if ref.path is not None or walk.at + 1 >= len(walk.tokens) or not _is_part(walk.tokens[walk.at + 1]):
+            return ref
+        walk.at += 1
+        parts.append(walk.identifier())
+    return TableRef(tuple(parts), first.start, walk.tokens[walk.at - 1].end)
+
+
+def _is_part(token: Token) -> bool:
+    return token.token_type is TokenType.IDENTIFIER or token.text[:1].isalpha() or token.text[:1] == "_"
+
+
+def _may_travel(walk: Walk, before: TokenType | None) -> bool:
+    """Whether a version may follow: not in a list of columns, where ``version AS of`` is an alias."""
+    if walk.here is not None and walk.here.token_type is TokenType.PARAMETER:
+        follows = walk.tokens[walk.at + 1].text if walk.at + 1 < len(walk.tokens) else ""
+        return follows[1:].isdecimal()
+    if before in (TokenType.SELECT, TokenType.DISTINCT):
+        return False
+    words = (("VERSION", "AS", "OF"), ("TIMESTAMP", "AS", "OF"), ("FOR",))
+    ahead = next((n for n in (walk.peek(*w) for w in words) if n), 0)
+    if not ahead:
+        return False
+    behind = walk.at + ahead
+    return behind < len(walk.tokens) and walk.tokens[behind].token_type not in (
+        TokenType.COMMA,
+        TokenType.FROM,
+        TokenType.R_PAREN,
+    )
+
+
+def _alias_needed(walk: Walk, ref: TableRef) -> str | None:
+    """The table's own name, where the text gives it no other."""
+    token = walk.here
+    if ref.path is not None:
+        return None
+    if token is not None and (
+        token.token_type is TokenType.ALIAS or token.token_type in DeltaSpark.Parser.TABLE_ALIAS_TOKENS
+    ):
+        return None
+    return ref.parts[-1]
+
+
+def replaced(text: str, found: Sequence[Found], name_of: Callable[[Found], str]) -> str:
+    """``text`` with each place replaced by what ``name_of`` calls it."""
+    out, at = [], 0
+    for place in found:
+        out.append(text[at : place.start])
+        out.append(name_of(place))
+        if place.alias is not None:
+            out.append(" AS `" + place.alias.replace("`", "``") + "`")
+        at = place.end + 1
+    out.append(text[at:])
+    return "".join(out)
