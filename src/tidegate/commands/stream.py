@@ -14,7 +14,9 @@ from os import PathLike
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.commands import catalog
 from tidegate.commands.changes import changes_in
+from tidegate.commands.create import Definition, create
 from tidegate.commands.options import WRITE, Options
 from tidegate.commands.read import readable
 from tidegate.commands.write import write
@@ -22,12 +24,14 @@ from tidegate.errors import NotATableError, OptionError, TidegateError
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.opening import milliseconds
+from tidegate.spark.confs import session_defaults
 from tidegate.spark.failures import through_spark
-from tidegate.spark.scan.native import scan
+from tidegate.spark.scan.scans import scan
 from tidegate.spark.stream import source
 from tidegate.spark.stream.offsets import Limits
 from tidegate.spark.stream.sink import query_id
 from tidegate.spark.stream.tail import FILES, LATEST, Slice, StreamOptions, Tail
+from tidegate.spark.write.fit import check_columns, schema_of
 from tidegate.transaction.pending import Operation
 
 READ_STREAM = frozenset(
@@ -156,14 +160,14 @@ def _refuse_unserved(options: Mapping[str, str]) -> None:
 
 
 def check_sink(
-    url: str | PathLike[str],
+    url: str | PathLike[str] | None,
     *,
     mode: str,
     partition_by: Sequence[str] | None,
     options: Mapping[str, str],
     checkpoint: str | None,
 ) -> None:
-    """Refuse what can be refused before the query starts."""
+    """Refuse what can be refused before the query starts; ``url`` is None for a table yet to be made."""
     _refuse_unserved(options)
     Options(options, WRITE_STREAM)
     if mode.lower() not in _MODES:
@@ -177,6 +181,8 @@ def check_sink(
             "A stream into a delta table needs a checkpointLocation: only by it is each batch written once.",
             hint='Set .option("checkpointLocation", "/path/of/the/checkpoint").',
         )
+    if url is None:
+        return
     try:
         found = load(TableLog.at(url))
     except NotATableError:
@@ -188,6 +194,45 @@ def check_sink(
             f"the stream by {', '.join(partition_by) or 'nothing'}.",
             hint="Leave partitionBy out to keep to the table's.",
         )
+
+
+def table_for(
+    frame: DataFrame,
+    name: str,
+    *,
+    partition_by: Sequence[str] | None,
+    cluster_by: Sequence[str],
+    options: Mapping[str, str],
+) -> str:
+    """Where the table of that name is; one that is not there yet is made, with the stream's columns."""
+    spark = frame.sparkSession
+    location = catalog.location_of(spark, name)
+    if location is not None:
+        return location
+    if catalog.entry_of(spark, name) is not None:
+        raise OptionError(f"{name} is no Delta table.", errorClass="DELTA_NOT_A_DELTA_TABLE")
+    path = next((v for k, v in options.items() if k.lower() == "path"), None)
+    found, location, managed = catalog.place_for(spark, name, path)
+    table_at(frame, location, partition_by=partition_by, cluster_by=cluster_by, managed=managed)
+    if found.path is None:
+        catalog.register(spark, name, location, managed=managed)
+    return location
+
+
+def table_at(
+    frame: DataFrame,
+    url: str | PathLike[str],
+    *,
+    partition_by: Sequence[str] | None,
+    cluster_by: Sequence[str] = (),
+    managed: bool = False,
+) -> None:
+    """Make an empty table with the stream's columns, unless there is one."""
+    schema = schema_of(frame)
+    check_columns(schema, tuple(partition_by or ()))
+    definition = Definition(schema, tuple(partition_by or ()), tuple(cluster_by))
+    defaults = session_defaults(frame.sparkSession)
+    create(TableLog.at(url), definition, "createIfNotExists", defaults=defaults, managed=managed)
 
 
 def batch_writer(

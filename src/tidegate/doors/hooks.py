@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.spark.analysis import door
 from tidegate.spark.jvm import is_connect
@@ -47,6 +47,27 @@ def wrap(cls: type, name: str, make: Wrapper) -> None:
     if key not in _originals:
         original = _originals[key] = getattr(cls, name)
         setattr(cls, name, functools.wraps(original)(door(make(original))))
+
+
+def original(cls: type, name: str) -> Callable[..., Any]:
+    """The method as PySpark made it."""
+    return _originals.get((cls, name)) or getattr(cls, name)
+
+
+def session_of(target: Any) -> Any:
+    """The session of a reader or writer, classic or of Spark Connect."""
+    found = getattr(target, "_spark", None)
+    return target._client if found is None else found
+
+
+def frame_of(writer: Any) -> DataFrame:
+    """The DataFrame that a writer writes; on Spark Connect it holds the plan alone."""
+    frame = writer._df
+    if isinstance(frame, DataFrame):
+        return frame
+    from pyspark.sql.connect.dataframe import DataFrame as Remote
+
+    return Remote(frame, writer._spark)
 
 
 def notes(target: Any) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 As with batches, what is said to a reader or writer is noted beside, and ``load``, ``table``, ``start``
 and ``toTable`` are answered here when the format is ours. A stream into a table is Spark's own
-``foreachBatch`` over our write. ``partitionBy`` is held back until then, because Spark refuses it
-together with ``foreachBatch``. ``foreachBatch`` itself is hooked so that an error of ours in a user's
-function keeps its kind, and ``StreamingQuery.exception`` so that it is found there.
+``foreachBatch`` over our write. ``partitionBy`` and ``clusterBy`` are held back until then, because
+Spark refuses them together with ``foreachBatch``. ``foreachBatch`` itself is hooked so that an error
+of ours in a user's function keeps its kind, and ``StreamingQuery.exception`` so that it is found there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
-from tidegate.commands.stream import batch_writer, check_sink, read_stream
+from tidegate.commands.catalog import location_of
+from tidegate.commands.stream import batch_writer, check_sink, read_stream, table_at, table_for
 from tidegate.doors.hooks import (
     is_enabled,
     names_of,
@@ -27,11 +28,13 @@ from tidegate.doors.hooks import (
     text,
     wrap,
 )
+from tidegate.doors.hooks import original as original_of
 from tidegate.errors import OptionError, TidegateError
 from tidegate.spark import failures
 from tidegate.spark.confs import session_defaults
 
 FORMAT = "delta"
+_OF_THE_QUERY = frozenset({"path", "checkpointlocation", "queryname"})
 _CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 
 
@@ -43,11 +46,14 @@ def install() -> None:
         wrap(cls, "options", noting_options)
     wrap(DataStreamReader, "schema", _noting_schema)
     wrap(DataStreamReader, "load", _load)
+    wrap(DataStreamReader, "table", _table)
     wrap(DataStreamWriter, "outputMode", _noting_mode)
-    wrap(DataStreamWriter, "partitionBy", _holding_partitions)
-    wrap(DataStreamWriter, "clusterBy", _noting_clusters)
+    wrap(DataStreamWriter, "partitionBy", _holding("partitions"))
+    if hasattr(DataStreamWriter, "clusterBy"):
+        wrap(DataStreamWriter, "clusterBy", _holding("clusters"))
     wrap(DataStreamWriter, "foreachBatch", _foreach_batch)
     wrap(DataStreamWriter, "start", _start)
+    wrap(DataStreamWriter, "toTable", _to_table)
     wrap(StreamingQuery, "exception", _exception)
 
 
@@ -67,23 +73,18 @@ def _noting_mode(original: Callable[..., Any]) -> Callable[..., Any]:
     return outputMode
 
 
-def _holding_partitions(original: Callable[..., Any]) -> Callable[..., Any]:
-    def partitionBy(self: Any, *cols: Any) -> Any:
-        if not is_enabled(self._spark):
-            return original(self, *cols)
-        notes(self)["partitions"] = names_of(cols)
-        notes(self)["partition"] = lambda: original(self, *cols)
-        return self
+def _holding(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def holding(original: Callable[..., Any]) -> Callable[..., Any]:
+        def columns(self: Any, *cols: Any) -> Any:
+            if not is_enabled(self._spark):
+                return original(self, *cols)
+            notes(self)[kind] = names_of(cols)
+            notes(self).setdefault("held", {})[kind] = lambda: original(self, *cols)
+            return self
 
-    return partitionBy
+        return columns
 
-
-def _noting_clusters(original: Callable[..., Any]) -> Callable[..., Any]:
-    def clusterBy(self: Any, *cols: Any) -> Any:
-        notes(self)["clusters"] = names_of(cols)
-        return original(self, *cols)
-
-    return clusterBy
+    return holding
 
 
 # ---------------------------------------------------------------------------- reading
@@ -105,6 +106,15 @@ def _load(original: Callable[..., Any]) -> Callable[..., Any]:
     return load
 
 
+def _table(original: Callable[..., Any]) -> Callable[..., Any]:
+    def table(self: Any, tableName: str) -> Any:
+        if is_enabled(self._spark) and (location := location_of(self._spark, tableName)) is not None:
+            return read_stream(self._spark, location, notes(self)["options"])
+        return original(self, tableName)
+
+    return table
+
+
 # ---------------------------------------------------------------------------- writing
 
 
@@ -122,45 +132,95 @@ def _start(original: Callable[..., Any]) -> Callable[..., Any]:
         if not _is_ours(self._spark, format or said.get("format")) or said.get("foreach"):
             _release(self)
             return original(self, path, format, outputMode, partitionBy, queryName, **options)
-        given = {**said["options"], **{k: text(v) for k, v in options.items()}}
-        where = path or _option(given, "path")
+        sink = _Sink(self, outputMode, partitionBy, options)
+        where = path or _option(sink.options, "path")
         if where is None:
             raise OptionError("There is no path to write to.", hint='Write .start("/path/of/the/table").')
-        partitions = names_of(partitionBy) if partitionBy is not None else said.get("partitions")
-        begin(self, where, given, outputMode or said.get("mode") or "append", partitions)
+        sink.check(where)
+        if sink.clusters:
+            table_at(self._df, where, partition_by=sink.partitions, cluster_by=sink.clusters)
+        sink.receive(where)
         return original(self, outputMode=outputMode, queryName=queryName, **options)
 
     return start
 
 
-def begin(writer: Any, where: str, given: dict[str, str], mode: str, partitions: list[str] | None) -> None:
-    """Give Spark's writer our write for each of its batches; it is then to be started."""
-    spark: SparkSession = writer._spark
-    if notes(writer).get("clusters"):
-        raise OptionError(
-            "A stream does not cluster the table it creates.",
-            hint="Create the table with clusterBy first, then stream into it.",
+def _to_table(original: Callable[..., Any]) -> Callable[..., Any]:
+    def toTable(
+        self: Any,
+        tableName: str,
+        format: str | None = None,
+        outputMode: str | None = None,
+        partitionBy: Any = None,
+        queryName: str | None = None,
+        **options: Any,
+    ) -> Any:
+        chosen = format or notes(self).get("format")
+        ours = _is_ours(self._spark, chosen)
+        if not ours and not chosen and is_enabled(self._spark):
+            ours = location_of(self._spark, tableName) is not None
+        if not ours:
+            _release(self)
+            return original(self, tableName, format, outputMode, partitionBy, queryName, **options)
+        sink = _Sink(self, outputMode, partitionBy, options)
+        sink.check(location_of(self._spark, tableName))
+        where = table_for(
+            self._df,
+            tableName,
+            partition_by=sink.partitions,
+            cluster_by=sink.clusters,
+            options=sink.options,
         )
-    checkpoint = _option(given, "checkpointLocation") or spark.conf.get(_CHECKPOINTS, None)
-    check_sink(where, mode=mode, partition_by=partitions, options=given, checkpoint=checkpoint)
-    passed = {k: v for k, v in given.items() if k.lower() not in ("path", "checkpointlocation", "queryname")}
-    work = batch_writer(
-        where,
-        mode=mode,
-        partition_by=partitions,
-        options=passed,
-        defaults=session_defaults(spark),
-        checkpoint=_option(given, "checkpointLocation"),
-    )
-    writer.foreachBatch(work)
-    notes(writer).pop("foreach")
+        sink.receive(where)
+        start = original_of(DataStreamWriter, "start")
+        return start(self, outputMode=outputMode, queryName=queryName, **options)
+
+    return toTable
+
+
+class _Sink:
+    """What was said to a writer whose stream goes into a table."""
+
+    def __init__(self, writer: Any, mode: str | None, partitions: Any, options: dict[str, Any]) -> None:
+        said = notes(writer)
+        self.writer = writer
+        self.options: dict[str, str] = {**said["options"], **{k: text(v) for k, v in options.items()}}
+        self.mode: str = mode or said.get("mode") or "append"
+        self.partitions: list[str] | None = (
+            names_of(partitions) if partitions is not None else said.get("partitions")
+        )
+        self.clusters: list[str] = said.get("clusters") or []
+
+    def check(self, where: str | None) -> None:
+        """Refuse what can be refused before anything is done."""
+        everywhere = self.writer._spark.conf.get(_CHECKPOINTS, None)
+        check_sink(
+            where,
+            mode=self.mode,
+            partition_by=self.partitions,
+            options=self.options,
+            checkpoint=_option(self.options, "checkpointLocation") or everywhere,
+        )
+
+    def receive(self, where: str) -> None:
+        """Give Spark's writer our write for each of its batches; it is then to be started."""
+        spark: SparkSession = self.writer._spark
+        work = batch_writer(
+            where,
+            mode=self.mode,
+            partition_by=self.partitions,
+            options={k: v for k, v in self.options.items() if k.lower() not in _OF_THE_QUERY},
+            defaults=session_defaults(spark),
+            checkpoint=_option(self.options, "checkpointLocation"),
+        )
+        self.writer.foreachBatch(work)
+        notes(self.writer).pop("foreach")
 
 
 def _release(writer: Any) -> None:
     """The query is not ours: what was held back is said to Spark after all."""
-    held = notes(writer).pop("partition", None)
-    if held is not None:
-        held()
+    for say in notes(writer).pop("held", {}).values():
+        say()
 
 
 def _foreach_batch(original: Callable[..., Any]) -> Callable[..., Any]:
