@@ -6,11 +6,13 @@ from typing import Any
 
 from tidegate.cli import screen
 from tidegate.cli.failure import verb
-from tidegate.cli.options import Json, StorageOptions, Table, Verbose, Version, table_log
+from tidegate.cli.options import Dialect, Json, StorageOptions, Table, Verbose, Version, table_log
 from tidegate.cli.patience import Patience
 from tidegate.log.checkpoint.write import Written, write_checkpoint, write_checksum
 from tidegate.log.names import Kind
 from tidegate.log.snapshot import load
+
+_FORMS = {Kind.V2: "V2", Kind.JSON: "JSON"}
 
 
 @verb
@@ -18,6 +20,7 @@ def command(
     table: Table,
     version: Version = None,
     json: Json = False,
+    dialect: Dialect = None,
     storage_option: StorageOptions = None,
     verbose: Verbose = False,
 ) -> int:
@@ -26,7 +29,7 @@ def command(
     Or of --version N; and the checksum of that version, if there is none. The form, classic or V2, is the
     one that the table's property delta.checkpointPolicy asks for.
     """
-    log = table_log(table, storage_option)
+    log = table_log(table, storage_option, dialect)
     with Patience("writing the checkpoint"):
         found = load(log, version)
         before = found.segment.checkpoint
@@ -46,10 +49,10 @@ def _facts(written: Written, url: str, *, replaced: bool) -> dict[str, Any]:
     return {
         "table": url,
         "version": checkpoint.version,
-        "kind": "V2" if checkpoint.kind is Kind.V2 else "classic",
+        "kind": _FORMS.get(checkpoint.kind, "classic"),
         "files": [f.name.text for f in checkpoint.files],
         "actions": hint.size,
-        "numOfAddFiles": hint.num_of_add_files,
+        "numOfAddFiles": hint.num_files if hint.num_of_add_files is None else hint.num_of_add_files,
         "sizeInBytes": hint.size_in_bytes,
         "replaced": replaced,
     }

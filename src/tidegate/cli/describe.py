@@ -8,7 +8,7 @@ import msgspec
 
 from tidegate.cli import screen
 from tidegate.cli.failure import verb
-from tidegate.cli.options import Json, StorageOptions, Table, Timestamp, Verbose, Version, snapshot
+from tidegate.cli.options import Dialect, Json, StorageOptions, Table, Timestamp, Verbose, Version, snapshot
 from tidegate.cli.patience import Patience
 from tidegate.log.snapshot import Snapshot
 from tidegate.schema.types import StructField
@@ -20,12 +20,13 @@ def command(
     version: Version = None,
     timestamp: Timestamp = None,
     json: Json = False,
+    dialect: Dialect = None,
     storage_option: StorageOptions = None,
     verbose: Verbose = False,
 ) -> int:
     """What the table is: schema, size, properties."""
     with Patience("reading the log"):
-        found = snapshot(table, version, timestamp, storage_option)
+        found = snapshot(table, version, timestamp, storage_option, dialect)
         facts = describe(found)
     if json:
         screen.document(facts)
@@ -52,12 +53,20 @@ def describe(found: Snapshot) -> dict[str, Any]:
         "sizeInBytes": found.size_in_bytes,
         "protocol": protocol.to_wire(),
         "properties": dict(sorted(metadata.configuration.items())),
-        "schema": msgspec.json.decode(metadata.schema_string) if metadata.schema_string else None,
+        "schema": _json(metadata.schema_string),
         "transactions": {app: txn.version for app, txn in sorted(found.transactions.items())},
         "domains": {name: d.configuration for name, d in sorted(found.domains.items())},
         "checkpoint": None if checkpoint is None else checkpoint.version,
         "commitsAfterCheckpoint": len(found.segment.commits),
     }
+
+
+def _json(text: str) -> Any:
+    """The schema as JSON; text that is none is shown as it is."""
+    try:
+        return msgspec.json.decode(text) if text else None
+    except msgspec.DecodeError:
+        return text
 
 
 def _show(found: Snapshot, facts: dict[str, Any]) -> None:

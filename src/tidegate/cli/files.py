@@ -11,13 +11,23 @@ import typer
 
 from tidegate.cli import screen
 from tidegate.cli.failure import verb
-from tidegate.cli.options import Json, Limit, StorageOptions, Table, Timestamp, Verbose, Version, snapshot
+from tidegate.cli.options import (
+    Dialect,
+    Json,
+    Limit,
+    StorageOptions,
+    Table,
+    Timestamp,
+    Verbose,
+    Version,
+    snapshot,
+)
 from tidegate.cli.patience import Patience
 from tidegate.files import stats as statistics
 from tidegate.log.snapshot import ADD_COLUMNS
 
 _RECORDS = pa.struct([("numRecords", pa.int64())])
-_SHOWN = ("path", "size", "partitionValues", "stats", "deletionVector", "modificationTime")
+_SHOWN = ("path", "size", "partitionValues", "stats", "deletionVector", "numRecords", "modificationTime")
 _SLICE = 4_096
 # More lines than this nobody reads; who wants them says so.
 _MOST_LINES = 1_000
@@ -48,6 +58,7 @@ def command(
     timestamp: Timestamp = None,
     limit: Limit = None,
     json: Json = False,
+    dialect: Dialect = None,
     storage_option: StorageOptions = None,
     verbose: Verbose = False,
 ) -> int:
@@ -57,8 +68,9 @@ def command(
     """
     asked = [c.strip() for c in columns.split(",") if c.strip()] if columns is not None else None
     with Patience("reading the files' entries"):
-        found = snapshot(table, version, timestamp, storage_option)
-        read = asked if asked is not None or json else list(_SHOWN)
+        found = snapshot(table, version, timestamp, storage_option, dialect)
+        known = found.log.dialect.form.adds.names
+        read = asked if asked is not None or json else [c for c in _SHOWN if c in known]
         if read is not None and "size" not in read and not json:
             read = [*read, "size"]
         files = found.files(where, read)
@@ -113,9 +125,11 @@ def _cells(files: pa.Table) -> Iterator[list[Any]]:
 
 def _summaries(files: pa.Table) -> Iterator[tuple[Any, ...]]:
     for batch in files.to_batches(_SLICE):
-        records = statistics.decode(batch.column("stats"), _RECORDS).field("numRecords").to_pylist()
-        for row, count in zip(batch.to_pylist(), records, strict=True):
-            vector = row["deletionVector"]
+        records = statistics.decode(batch.column("stats"), _RECORDS).field("numRecords")
+        if "numRecords" in batch.schema.names:
+            records = pc.coalesce(batch.column("numRecords"), records)
+        for row, count in zip(batch.to_pylist(), records.to_pylist(), strict=True):
+            vector = row.get("deletionVector")
             yield (
                 row["path"],
                 screen.size(row["size"]),

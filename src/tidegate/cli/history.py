@@ -6,7 +6,17 @@ from typing import Any
 
 from tidegate.cli import screen
 from tidegate.cli.failure import verb
-from tidegate.cli.options import Json, Limit, StorageOptions, Table, Timestamp, Verbose, Version, snapshot
+from tidegate.cli.options import (
+    Dialect,
+    Json,
+    Limit,
+    StorageOptions,
+    Table,
+    Timestamp,
+    Verbose,
+    Version,
+    snapshot,
+)
 from tidegate.cli.patience import Patience
 
 
@@ -17,6 +27,7 @@ def command(
     timestamp: Timestamp = None,
     limit: Limit = None,
     json: Json = False,
+    dialect: Dialect = None,
     storage_option: StorageOptions = None,
     verbose: Verbose = False,
 ) -> int:
@@ -25,7 +36,7 @@ def command(
     With --version or --timestamp, the commits up to there.
     """
     with Patience("reading the commits"):
-        found = snapshot(table, version, timestamp, storage_option)
+        found = snapshot(table, version, timestamp, storage_option, dialect)
         entries = found.history(limit)
     if json:
         screen.document({"table": found.url, "version": found.version, "history": entries})

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from tidegate.cli import screen
 from tidegate.cli.failure import FOUND, verb
 from tidegate.cli.options import (
+    Dialect,
     Json,
     Limit,
     StorageOptions,
@@ -26,8 +27,8 @@ from tidegate.log import checksum as checksums
 from tidegate.log import names
 from tidegate.log import segment as segments
 from tidegate.log.actions import CommitActions
-from tidegate.log.checkpoint import hint as hints
-from tidegate.log.checkpoint.read import CheckpointReader
+from tidegate.log.checkpoint.json_read import JsonCheckpointReader
+from tidegate.log.dialect import Reader
 from tidegate.log.segment import Checkpoint, Listing, LogFile, Segment
 from tidegate.log.table_log import TableLog
 
@@ -41,6 +42,7 @@ def command(
     timestamp: Timestamp = None,
     limit: Limit = None,
     json: Json = False,
+    dialect: Dialect = None,
     storage_option: StorageOptions = None,
     verbose: Verbose = False,
 ) -> int:
@@ -49,11 +51,11 @@ def command(
     Commits, checkpoints, checksums and compactions, with the number of actions in each. A star marks the
     files that make the version. With --limit, only the newest N versions are listed.
     """
-    log = table_log(table, storage_option)
+    log = table_log(table, storage_option, dialect)
     with Patience("reading the log") as bar:
-        upto = version_of(table, version, timestamp, storage_option)
+        upto = version_of(table, version, timestamp, storage_option, dialect)
         _check_there(log, upto)
-        listing = segments.list_log(log.store, log.log_dir, 0, upto)
+        listing = log.listing(0, upto)
         entries = list(_entries(log, listing, upto, limit, bar))
     if json:
         screen.document({"table": log.url, "version": segments.latest(listing), "files": entries})
@@ -71,7 +73,7 @@ def command(
 
 def _check_there(log: TableLog, version: int | None) -> None:
     """Refuse a path without a log, and a version that it does not reach. Damage is no reason to refuse."""
-    whole = segments.list_log(log.store, log.log_dir, 0)
+    whole = log.listing()
     if whole.empty:
         segments.build(whole, log.url)
     first = segments.earliest(whole)
@@ -183,13 +185,14 @@ def _counted(actions: CommitActions) -> dict[str, Any]:
         "txn": len(actions.txns),
         "domainMetadata": len(actions.domains),
         "sidecar": len(actions.sidecars),
+        "skip": len(actions.skips),
     }
     return {name: n for name, n in counts.items() if n}
 
 
 def _checkpoint(log: TableLog, checkpoint: Checkpoint, used: set[str]) -> list[Entry]:
     """The entries of one checkpoint: what it holds stands with its first file, sidecars follow it."""
-    reader = CheckpointReader(log.store, log.log_dir, checkpoint)
+    reader = log.reader(checkpoint)
 
     def read() -> dict[str, Any]:
         small = reader.small
@@ -201,6 +204,7 @@ def _checkpoint(log: TableLog, checkpoint: Checkpoint, used: set[str]) -> list[E
             "txn": len(small.txns),
             "domainMetadata": len(small.domains),
             "sidecar": len(reader.sidecars),
+            "skip": len(reader.skips) if isinstance(reader, JsonCheckpointReader) else 0,
         }
         return {name: n for name, n in counts.items() if n}
 
@@ -225,7 +229,7 @@ def _checkpoint(log: TableLog, checkpoint: Checkpoint, used: set[str]) -> list[E
     return entries
 
 
-def _rows(reader: CheckpointReader, action: str) -> int:
+def _rows(reader: Reader, action: str) -> int:
     return sum(b.num_rows for b in reader.batches(action, ["path"], lambda b: [b.select(["path"])]))
 
 
@@ -243,7 +247,7 @@ def _hint(log: TableLog) -> Iterator[Entry]:
         "modified": screen.from_milliseconds(info.modified),
         "used": False,
     }
-    hint = hints.decode(data)
+    hint = log.dialect.decode_hint(data)
     if hint is None:
         entry["error"] = {"code": "LAST_CHECKPOINT", "message": "The hint is torn; readers ignore it."}
     else:

@@ -14,7 +14,7 @@ import typer
 
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
-from tidegate.opening import open
+from tidegate.opening import find_log, open
 
 Table = Annotated[
     str,
@@ -49,6 +49,15 @@ StorageOptions = Annotated[
         "--storage-option",
         metavar="KEY=VALUE",
         help="An option of the storage, such as region=eu-central-1; may be given more than once.",
+        show_default=False,
+    ),
+]
+Dialect = Annotated[
+    str | None,
+    typer.Option(
+        "--dialect",
+        metavar="delta|indextables",
+        help="Which kind of table, where a place holds both. [default: as the log directory says]",
         show_default=False,
     ),
 ]
@@ -102,25 +111,39 @@ def storage_options(pairs: Sequence[str] | None) -> dict[str, str]:
     return out
 
 
-def table_log(table: str, pairs: Sequence[str] | None) -> TableLog:
+def table_log(table: str, pairs: Sequence[str] | None, dialect: str | None = None) -> TableLog:
     """The log of the table, nothing of it read yet."""
-    return TableLog.at(table, storage_options(pairs))
+    return find_log(table, storage_options(pairs), dialect, tell=_tell)
 
 
-def snapshot(table: str, version: int | None, timestamp: str | None, pairs: Sequence[str] | None) -> Snapshot:
+def _tell(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def snapshot(
+    table: str,
+    version: int | None,
+    timestamp: str | None,
+    pairs: Sequence[str] | None,
+    dialect: str | None = None,
+) -> Snapshot:
     """The table at a version, at a time, or as it is now."""
-    options = storage_options(pairs)
-    if timestamp is None:
-        return load(TableLog.at(table, options), version)
-    if version is not None:
+    if version is not None and timestamp is not None:
         raise typer.BadParameter("give a version or a timestamp, not both", param_hint="--timestamp")
-    return open(table, timestamp=timestamp, storage_options=options)
+    log = table_log(table, pairs, dialect)
+    if timestamp is None:
+        return load(log, version)
+    return open(table, timestamp=timestamp, storage_options=storage_options(pairs), dialect=log.dialect.name)
 
 
 def version_of(
-    table: str, version: int | None, timestamp: str | None, pairs: Sequence[str] | None
+    table: str,
+    version: int | None,
+    timestamp: str | None,
+    pairs: Sequence[str] | None,
+    dialect: str | None = None,
 ) -> int | None:
     """The version that was asked for, None for the latest."""
     if timestamp is None:
         return version
-    return snapshot(table, version, timestamp, pairs).version
+    return snapshot(table, version, timestamp, pairs, dialect).version

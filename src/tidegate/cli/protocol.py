@@ -13,7 +13,17 @@ import typer
 from tidegate.cli import screen
 from tidegate.cli.failure import verb
 from tidegate.cli.meanings import MEANINGS
-from tidegate.cli.options import Json, StorageOptions, Table, Timestamp, Verbose, Version, snapshot, table_log
+from tidegate.cli.options import (
+    Dialect,
+    Json,
+    StorageOptions,
+    Table,
+    Timestamp,
+    Verbose,
+    Version,
+    snapshot,
+    table_log,
+)
 from tidegate.cli.patience import Patience
 from tidegate.errors import TidegateError
 from tidegate.log import segment as segments
@@ -28,6 +38,7 @@ def command(
     version: Version = None,
     timestamp: Timestamp = None,
     json: Json = False,
+    dialect: Dialect = None,
     storage_option: StorageOptions = None,
     verbose: Verbose = False,
 ) -> int:
@@ -37,7 +48,7 @@ def command(
     that this client may not read.
     """
     with Patience("reading the log"):
-        found = _open(table, version, timestamp, storage_option)
+        found = _open(table, version, timestamp, storage_option, dialect)
         protocol, registry = found.protocol, found.log.registry
     facts = {
         "table": found.url,
@@ -56,14 +67,20 @@ def command(
     return 0
 
 
-def _open(table: str, version: int | None, timestamp: str | None, options: Sequence[str] | None) -> Snapshot:
+def _open(
+    table: str,
+    version: int | None,
+    timestamp: str | None,
+    options: Sequence[str] | None,
+    dialect: str | None,
+) -> Snapshot:
     """A snapshot that nobody has asked yet whether this client may read it."""
     if timestamp is not None:
         if version is not None:
             raise typer.BadParameter("give a version or a timestamp, not both", param_hint="--timestamp")
-        return snapshot(table, version, timestamp, options)
-    log = table_log(table, options)
-    listing = segments.list_log(log.store, log.log_dir, 0)
+        return snapshot(table, version, timestamp, options, dialect)
+    log = table_log(table, options, dialect)
+    listing = log.listing()
     segment = segments.build(listing, log.url, version)
     assert segment is not None, "a listing from 0 has a segment or raises"
     found = Snapshot(log, segment)
@@ -75,7 +92,7 @@ def _refusal(protocol: Protocol, registry: Registry, *, write: bool) -> str | No
     try:
         (registry.check_write if write else registry.check_read)(protocol)
     except TidegateError as e:
-        return f"[{e.code}] {e.message}"
+        return f"[{e.code}] {e.message.splitlines()[0]}"
     return None
 
 

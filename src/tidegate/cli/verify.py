@@ -12,6 +12,7 @@ from rich.text import Text
 from tidegate.cli import screen
 from tidegate.cli.failure import FOUND, verb
 from tidegate.cli.options import (
+    Dialect,
     Json,
     StorageOptions,
     Table,
@@ -43,6 +44,7 @@ def command(
     version: Version = None,
     timestamp: Timestamp = None,
     json: Json = False,
+    dialect: Dialect = None,
     storage_option: StorageOptions = None,
     verbose: Verbose = False,
 ) -> int:
@@ -57,9 +59,9 @@ def command(
     if deep and no_data:
         raise typer.BadParameter("--deep looks into data files, --no-data leaves them out")
     began = time.monotonic()
-    log = table_log(table, storage_option)
+    log = table_log(table, storage_option, dialect)
     with Patience("listing the log") as bar:
-        upto = version_of(table, version, timestamp, storage_option)
+        upto = version_of(table, version, timestamp, storage_option, dialect)
         report = prove(log, version=upto, deep=deep, data=not no_data, progress=bar)
     if json:
         screen.document(facts(report))

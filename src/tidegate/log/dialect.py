@@ -69,6 +69,7 @@ class Dialect:
     # Whether commits carry a commitInfo, versions a checksum file, and checkpoints tombstones.
     commit_info: bool = True
     checksums: bool = True
+    tombstones: bool = True
 
     def check_metadata(self, metadata: Metadata) -> None:
         """Refuse metadata that no reader of such tables could serve."""
@@ -109,6 +110,7 @@ INDEX = Dialect(
     unspoken=_legacy,
     commit_info=False,
     checksums=False,
+    tombstones=False,
 )
 DIALECTS = {d.name: d for d in (DELTA, INDEX)}
 

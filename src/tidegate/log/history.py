@@ -23,6 +23,7 @@ from tidegate.errors import (
 )
 from tidegate.log import segment as segments
 from tidegate.log.actions import CommitActions
+from tidegate.log.index_actions import told_by
 from tidegate.log.segment import Listing, LogFile
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
@@ -112,9 +113,12 @@ def history(log: TableLog, version: int, limit: int | None = None) -> list[dict[
     out = []
     for found in reversed(commits if limit is None else commits[max(0, len(commits) - limit) :]):
         try:
-            info = _read(log, found).commit_info
+            actions = _read(log, found)
         except FileMissingError:
             continue
+        info = actions.commit_info
+        if not info and not log.dialect.commit_info:
+            info = told_by(actions)
         own = info.get("inCommitTimestamp")
         moment = own if isinstance(own, int) else times[found.name.version]
         entry: dict[str, Any] = {

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.errors import CommitCorruptError
 from tidegate.log.actions import STRING_MAP, CommitActions, Form, Line, Long, Skip, decode_commit
@@ -143,6 +145,29 @@ INDEX_FORM = Form(
     ("partitionValues", "stats", "minValues", "maxValues", "numRecords"),
     _skip_of,
 )
+
+
+def told_by(actions: CommitActions) -> dict[str, Any]:
+    """What a commit without a commitInfo did, as far as its actions tell; for the history."""
+    adds, removes = (sum(b.num_rows for b in batches) for batches in (actions.adds, actions.removes))
+    files = [*actions.adds, *actions.removes]
+    changes = any(pc.any(b.column("dataChange")).as_py() for b in files)
+    operation, parameters = None, {}
+    if files and not changes:
+        operation = "MERGE SPLITS" if removes else "WRITE"
+    elif adds:
+        operation, parameters = "WRITE", {"mode": "Overwrite" if removes else "Append"}
+    elif removes:
+        operation = "DELETE"
+    elif actions.skips:
+        operation = "SKIP"
+    elif actions.metadatas:
+        operation = "CREATE TABLE" if actions.protocols else "SET METADATA"
+    elif actions.protocols:
+        operation = "UPGRADE PROTOCOL"
+    counts = {"numAddedFiles": adds, "numRemovedFiles": removes, "numSkippedFiles": len(actions.skips)}
+    metrics = {name: str(n) for name, n in counts.items() if n}
+    return {"operation": operation, "operationParameters": parameters, "operationMetrics": metrics}
 
 
 # ---------------------------------------------------------------------------- the envelope

@@ -12,6 +12,7 @@ from tidegate.errors import (
     CatalogManagedError,
     FileMissingError,
     NotATableError,
+    ProtocolVersionException,
     StorageError,
     TidegateError,
     UnsupportedReaderFeatureError,
@@ -30,7 +31,12 @@ from tidegate.log.verify.walk import UNREADABLE, Walk
 
 __all__ = ["Checked", "Finding", "Progress", "Report", "verify"]
 
-_MAY_NOT_READ = (CatalogManagedError, UnsupportedReaderFeatureError, UnsupportedReaderVersionError)
+_MAY_NOT_READ = (
+    CatalogManagedError,
+    ProtocolVersionException,
+    UnsupportedReaderFeatureError,
+    UnsupportedReaderVersionError,
+)
 
 
 def verify(
@@ -46,7 +52,7 @@ def verify(
     ``deep`` also opens every data file and decodes every deletion vector. Without ``data`` only the
     log is looked at.
     """
-    listing = commits.listed(log.store, log.log_dir)
+    listing = commits.listed(log)
     target = _target(log, listing, version)
     found, checked = Findings(log.log_dir), Checked()
     commits.check_contiguous(listing, log.store, log.log_dir, target, found)
@@ -73,7 +79,7 @@ def _target(log: TableLog, listing: Listing, version: int | None) -> int:
         raise NotATableError(
             "There is no table here: the log directory is missing or holds no commit.",
             table=log.url,
-            hint="Check the path; a Delta table has a _delta_log directory with JSON commits in it.",
+            hint=f"Check the path; a table has a directory {log.log_dir} with JSON commits in it.",
         )
     last = segments.latest(listing)
     if last < 0:

@@ -17,7 +17,9 @@ from tidegate import properties
 from tidegate.errors import FileMissingError, StorageError, TidegateError
 from tidegate.log import names
 from tidegate.log.checkpoint import hint as hints
+from tidegate.log.checkpoint.json_read import checksum as checkpoint_checksum
 from tidegate.log.checkpoint.read import CheckpointReader
+from tidegate.log.dialect import Reader
 from tidegate.log.segment import Checkpoint, Listing
 from tidegate.log.table_log import TableLog
 from tidegate.log.verify import compare
@@ -40,7 +42,7 @@ class Checkpoints:
     def read(self, checkpoint: Checkpoint) -> Contents | None:
         """All of a checkpoint, or None where it cannot be read, which is a finding."""
         name = checkpoint.files[0].name.text
-        reader = CheckpointReader(self._log.store, self._log.log_dir, checkpoint)
+        reader = self._log.reader(checkpoint)
         try:
             whole = self._check_sidecars(reader, checkpoint)
             contents = Contents.read(reader) if whole else None
@@ -64,7 +66,7 @@ class Checkpoints:
             self._found.error("CHECKPOINT_CORRUPT", message, checkpoint.version, name)
         return contents
 
-    def _check_sidecars(self, reader: CheckpointReader, checkpoint: Checkpoint) -> bool:
+    def _check_sidecars(self, reader: Reader, checkpoint: Checkpoint) -> bool:
         """Whether every sidecar is there; the sizes that the checkpoint records are compared too."""
         whole = True
         for sidecar in reader.sidecars:
@@ -93,12 +95,12 @@ class Checkpoints:
             self._sidecars = {f.name.rsplit("/", 1)[-1]: f.size for f in listing}
         return self._sidecars
 
-    def _incomplete(self, reader: CheckpointReader, contents: Contents) -> Iterator[str]:
-        first = reader.checkpoint_metadata
+    def _incomplete(self, reader: Reader, contents: Contents) -> Iterator[str]:
+        first = reader.checkpoint_metadata if isinstance(reader, CheckpointReader) else None
         if first is not None and first.version != contents.version:
             yield f"The checkpoint says that it is of version {first.version}, its name says another."
         for what, value in (("protocol", contents.small.protocol), ("metadata", contents.small.metadata)):
-            if value is None:
+            if value is None and not (what == "protocol" and self._log.dialect.unspoken is not None):
                 yield f"The checkpoint holds no {what}, so it cannot stand for the commits before it."
 
     def compare(self, checkpoint: Checkpoint, contents: Contents, state: State) -> None:
@@ -121,6 +123,8 @@ class Checkpoints:
         yield from compare.small_differences(state.small, contents.small, now)
         partitions = compare.partition_names(state.small.metadata)
         yield from compare.file_differences(state.files, contents.files, partitions)
+        if not self._log.dialect.tombstones:
+            return
         # What has not expired now had not when the checkpoint was written. Retention may have been
         # another then, which is why only the version's own property counts.
         keep = properties.DELETED_FILE_RETENTION.default
@@ -154,21 +158,24 @@ def check_hint(log: TableLog, listing: Listing, sizes: Mapping[str, int], found:
         data = log.store.get(log.path(LAST_CHECKPOINT))
     except FileMissingError:
         return
-    for message in _hint_problems(data, listing, sizes):
+    for message in _hint_problems(log, data, listing, sizes):
         found.warning("LAST_CHECKPOINT", message, None, LAST_CHECKPOINT)
 
 
-def _hint_problems(data: bytes, listing: Listing, sizes: Mapping[str, int]) -> Iterator[str]:
+def _hint_problems(log: TableLog, data: bytes, listing: Listing, sizes: Mapping[str, int]) -> Iterator[str]:
     try:
         value: Any = msgspec.json.decode(data)
         hint = msgspec.convert(value, hints.Hint)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         yield f"The hint cannot be read and is ignored: {e}."
         return
-    if hint.checksum is not None and hint.checksum != hints.checksum(value):
+    named = [c for c in listing.checkpoints if c.version == hint.version]
+    if log.dialect.form.skip is not None:
+        if hint.checksum is not None and named and _checksum_of(log, named[0]) != hint.checksum:
+            yield "The checkpoint's bytes do not match the hint's checksum; the log is replayed without it."
+    elif hint.checksum is not None and hint.checksum != hints.checksum(value):
         yield "The hint does not match its own checksum and is ignored."
         return
-    named = [c for c in listing.checkpoints if c.version == hint.version]
     if not named:
         yield f"The hint points at version {hint.version}, which has no complete checkpoint."
         return
@@ -180,8 +187,19 @@ def _hint_problems(data: bytes, listing: Listing, sizes: Mapping[str, int]) -> I
         bare = path.rsplit("/", 1)[-1]
         if bare not in {c.files[0].name.text for c in named}:
             yield f"The hint names the checkpoint {bare}, which is not there."
-    if hint.parts is not None and hint.parts not in {len(c.files) for c in named}:
+    if (
+        log.dialect.form.skip is None
+        and hint.parts is not None
+        and hint.parts not in {len(c.files) for c in named}
+    ):
         yield f"The hint speaks of {hint.parts} parts, no checkpoint of version {hint.version} has as many."
     counted = {sizes[c.key] for c in named if c.key in sizes}
     if hint.num_of_add_files is not None and counted and hint.num_of_add_files not in counted:
         yield f"The hint speaks of {hint.num_of_add_files} files, the checkpoint has {min(counted)}."
+
+
+def _checksum_of(log: TableLog, checkpoint: Checkpoint) -> str | None:
+    try:
+        return checkpoint_checksum(log.store.get(checkpoint.key))
+    except FileMissingError:
+        return None

@@ -22,16 +22,17 @@ from tidegate.log import segment as segments
 from tidegate.log.actions import CommitActions
 from tidegate.log.replay import SmallState, check_commit
 from tidegate.log.segment import Listing
+from tidegate.log.table_log import TableLog
 from tidegate.log.verify.report import Findings
 from tidegate.protocol.feature import Registry
 from tidegate.protocol.negotiate import assert_features_match
 from tidegate.storage.store import Store
 
 
-def listed(store: Store, log_dir: str) -> Listing:
+def listed(log: TableLog) -> Listing:
     """The whole log. A gap is looked at twice: a directory that grows while it is read may hide a name."""
-    listing = segments.list_log(store, log_dir, 0)
-    return segments.list_log(store, log_dir, 0) if missing(listing) else listing
+    listing = log.listing()
+    return log.listing() if missing(listing) else listing
 
 
 def missing(listing: Listing) -> list[int]:
@@ -101,14 +102,12 @@ def own_problems(actions: CommitActions, name: str, registry: Registry) -> Itera
             yield e
 
 
-def problems_in_place(
-    actions: CommitActions, small: SmallState, registry: Registry
-) -> Iterator[TidegateError]:
+def problems_in_place(actions: CommitActions, small: SmallState, log: TableLog) -> Iterator[TidegateError]:
     """What is wrong with a commit in its place; ``small`` is the state that it makes."""
-    protocol, metadata = small.protocol, small.metadata
+    protocol, metadata, registry = small.protocol, small.metadata, log.registry
     if metadata is not None and actions.metadata is not None:
         try:
-            metadata.validate()
+            log.dialect.check_metadata(metadata)
         except TidegateError as e:
             yield e
     if protocol is not None and metadata is not None and (actions.metadata or actions.protocol):
@@ -116,7 +115,8 @@ def problems_in_place(
             assert_features_match(protocol, metadata, registry)
         except TidegateError as e:
             yield e
-    if protocol is not None and not protocol.supports("deletionVectors", registry.rules):
+    has_vectors = "deletionVector" in log.dialect.form.key
+    if has_vectors and protocol is not None and not protocol.supports("deletionVectors", registry.rules):
         vectors = sum(len(v) - v.null_count for v in (b.column("deletionVector") for b in actions.adds))
         if vectors:
             yield InvalidCommitError(

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.log.actions import ADD_SCHEMA, DV_TYPE, REMOVE_SCHEMA, CommitActions
-from tidegate.log.checkpoint.read import CheckpointReader, conform
+from tidegate.log.checkpoint.read import conform
 from tidegate.log.checksum import Counts, count
+from tidegate.log.dialect import Reader
 from tidegate.log.replay import FileTail, SmallState, file_keys, keep_rows, reconcile_files
 
 FILE_SCHEMA = pa.schema(
@@ -49,8 +50,8 @@ class Step:
         tail = reconcile_files([actions])
         return cls(
             version,
-            [b.select(FILE_SCHEMA.names) for b in tail.adds],
-            [b.select(TOMBSTONE_SCHEMA.names) for b in tail.removes],
+            [conform(b, FILE_SCHEMA) for b in tail.adds],
+            [conform(b, TOMBSTONE_SCHEMA) for b in tail.removes],
             tail.keys,
         )
 
@@ -251,7 +252,7 @@ class Contents:
     tombstones: Batches
 
     @classmethod
-    def read(cls, reader: CheckpointReader) -> Contents:
+    def read(cls, reader: Reader) -> Contents:
         """Read all of a checkpoint: a page that is damaged in any column must not go unnoticed."""
         adds = reader.batches(
             "add",

@@ -170,7 +170,7 @@ class Walk:
         small = self.state.small
         for problem in (
             commits.time_problem(info, small, self._time),
-            *commits.problems_in_place(actions, small, self._log.registry),
+            *commits.problems_in_place(actions, small, self._log),
         ):
             if problem is not None:
                 self._found.raised(problem, version, name)
@@ -178,7 +178,8 @@ class Walk:
             ("NO_PROTOCOL", "protocol", small.protocol),
             ("NO_METADATA", "metaData", small.metadata),
         ):
-            if value is None and version == 0:
+            silent = what == "protocol" and self._log.dialect.unspoken is not None
+            if value is None and version == 0 and not silent:
                 message = f"The first commit holds no {what} action, so the table cannot be read."
                 self._found.error(code, message, version, name)
         own = info.get("inCommitTimestamp")
