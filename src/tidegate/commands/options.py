@@ -5,7 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
+from pyspark.sql import SparkSession
+
 from tidegate.errors import OptionError
+from tidegate.spark import confs
 
 READ = frozenset(
     {
@@ -32,9 +35,25 @@ WRITE = frozenset(
         "compression",
         "partitionOverwriteMode",
         "replaceWhere",
+        "replaceOn",
+        "replaceUsing",
+        "targetAlias",
+        "optimizeWrite",
+        "parquet.writer.version",
+        "spark.sql.parquet.outputTimestampType",
         "tidegate.write.portable",
     }
 )
+
+# What the session says where a write does not.
+_CONFS = {
+    "mergeSchema": f"{confs.PREFIX}schema.autoMerge.enabled",
+    "userMetadata": f"{confs.PREFIX}commitInfo.userMetadata",
+    "txnAppId": f"{confs.PREFIX}write.txnAppId",
+    "txnVersion": f"{confs.PREFIX}write.txnVersion",
+    "partitionOverwriteMode": "spark.sql.sources.partitionOverwriteMode",
+}
+_LOWER = frozenset({"mergeSchema", "partitionOverwriteMode"})
 
 
 class Options:
@@ -43,6 +62,7 @@ class Options:
     def __init__(self, given: Mapping[str, str], known: frozenset[str]) -> None:
         canonical = {k.lower(): k for k in known}
         self._values: dict[str, str] = {}
+        self._session: dict[str, str] = {}
         for key, value in given.items():
             name = canonical.get(key.lower())
             if name is None:
@@ -55,11 +75,39 @@ class Options:
             self._values[name] = str(value)
 
     def get(self, name: str) -> str | None:
+        """An option, or what the session says in its place."""
+        return self._values.get(name, self._session.get(name))
+
+    def said(self, name: str) -> str | None:
+        """An option of the call itself."""
         return self._values.get(name)
+
+    def with_session(self, spark: SparkSession) -> Options:
+        """These options, with the session's confs in place of those that were not given."""
+        for option, conf in _CONFS.items():
+            value = spark.conf.get(conf, None)
+            if value is not None:
+                self._session[option] = str(value).lower() if option in _LOWER else str(value)
+        if (mode := self._values.get("partitionOverwriteMode")) is not None:
+            self._values["partitionOverwriteMode"] = mode.lower()
+        if not confs.conf(spark, "dynamicPartitionOverwrite.enabled", True):
+            if self.said("partitionOverwriteMode") == "dynamic":
+                raise OptionError(
+                    "The session forbids dynamic partition overwrites.",
+                    hint=f"Set {confs.PREFIX}dynamicPartitionOverwrite.enabled = true.",
+                    errorClass="DELTA_DYNAMIC_PARTITION_OVERWRITE_DISABLED",
+                )
+            self._session.pop("partitionOverwriteMode", None)
+        return self
+
+    def reset(self, spark: SparkSession) -> None:
+        """After a write whose idempotence the session's confs gave: they count for one write alone."""
+        if "txnVersion" in self._session and confs.conf(spark, "write.txnVersion.autoReset.enabled", False):
+            spark.conf.unset(_CONFS["txnVersion"])
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A switch that is true or false."""
-        text = self._values.get(name)
+        text = self.get(name)
         if text is None:
             return default
         if text.lower() not in ("true", "false"):

@@ -6,6 +6,7 @@ overwrite, new metadata and the idempotence marker together, or nothing at all.
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -15,21 +16,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from tidegate import properties
+from tidegate.commands import replace, rows
 from tidegate.commands.options import WRITE, Options
-from tidegate.commands.removes import as_removes
-from tidegate.errors import OptionError, SchemaInvalidError, TableExistsError
-from tidegate.files.predicate import parse
-from tidegate.files.skipping import evaluate_partitions
+from tidegate.commands.removes import with_data_change
+from tidegate.errors import MetadataChangedException, OptionError, SchemaInvalidError, TableExistsError
+from tidegate.files import partitions
 from tidegate.log.actions import Action, Txn
 from tidegate.metadata import Metadata
-from tidegate.schema.mapping import mapping_mode
+from tidegate.schema.mapping import mapping_mode, physical_name
 from tidegate.schema.types import StructType
 from tidegate.spark.write.files import write_files
 from tidegate.spark.write.fit import check_columns, merged, schema_of
+from tidegate.spark.write.identity import check_explicit, to_generate
 from tidegate.transaction.pending import Operation, num_records
 from tidegate.transaction.transaction import Committed, Transaction
 
 MODES = ("append", "overwrite", "error", "errorifexists", "ignore")
+_SELECTIVE = ("replaceWhere", "replaceOn", "replaceUsing")
+# Writers that number rows of one table at once take turns; each turn is one commit of another writer.
+_TURNS = 50
 
 
 def write(
@@ -50,59 +56,186 @@ def write(
     mode = mode.lower()
     if mode not in MODES:
         raise OptionError(f"There is no save mode {mode!r}.", hint=f"The modes are {', '.join(MODES)}.")
-    given = Options(options or {}, WRITE)
-    transaction = Transaction.begin(url, defaults=defaults)
-    exists = transaction.snapshot is not None
-    if exists and mode in ("error", "errorifexists"):
-        raise TableExistsError(
-            "There is a table already.", table=transaction.log.url, hint="Use the mode append or overwrite."
+    given = Options(options or {}, WRITE).with_session(frame.sparkSession)
+    _check_options(given, mode)
+    for turn in itertools.count(1):
+        work = _Write(frame, Transaction.begin(url, defaults=defaults), mode, given)
+        try:
+            return work.run(partition_by, properties, operation)
+        except MetadataChangedException:
+            # Another writer took the numbers of an identity column; nothing of ours is visible.
+            if turn >= _TURNS or not work.numbers_rows:
+                raise
+    raise AssertionError
+
+
+def _check_options(given: Options, mode: str) -> None:
+    """Refuse options that contradict each other."""
+    selective = [n for n in _SELECTIVE if given.get(n) is not None]
+    if len(selective) > 1:
+        raise OptionError(f"{' and '.join(selective)} exclude each other.")
+    if selective and mode != "overwrite":
+        raise OptionError(
+            f"{selective[0]} replaces rows, so it goes with the mode overwrite, not {mode}.",
+            hint='Write .mode("overwrite").',
         )
-    if exists and mode == "ignore":
-        return None
-    done = _already_done(transaction, given)
-    if done:
-        return None
-    overwrite = mode == "overwrite" and exists
-    data = schema_of(frame)
-    if exists:
-        _evolve(transaction, data, given, partition_by, overwrite)
-    else:
-        _create(transaction, data, partition_by, properties)
-    removes = _removes(transaction, given) if overwrite else None
-    adds, _ = write_files(transaction, frame, given.as_mapping(), operation="WRITE")
-    dynamic = given.get("partitionOverwriteMode") == "dynamic"
-    if overwrite and dynamic and transaction.metadata.partition_columns:
-        removes = _touched(removes, adds)
-    if not given.flag("dataChange", True):
-        adds, removes = _unchanged(adds), _unchanged(removes) if removes is not None else None
-    actions: list[Action] = []
-    if (app := given.get("txnAppId")) is not None:
-        now = transaction.log.clock()
-        actions.append(Txn(app_id=app, version=int(given.get("txnVersion") or 0), last_updated=now))
-    parameters = {
-        "mode": "Overwrite" if overwrite else "Append" if mode == "append" else "ErrorIfExists",
-        "partitionBy": list(transaction.metadata.partition_columns),
-    }
-    if given.get("replaceWhere"):
-        parameters["predicate"] = str(given.get("replaceWhere"))
-    return transaction.commit(
-        actions,
-        operation or Operation("WRITE", parameters),
-        adds=adds,
-        removes=removes,
-        metrics=write_metrics(adds, removes),
-        user_metadata=given.get("userMetadata"),
-    )
-
-
-def _already_done(transaction: Transaction, given: Options) -> bool:
+    if selective and given.said("partitionOverwriteMode") == "dynamic":
+        raise OptionError(
+            f"{selective[0]} and partitionOverwriteMode = dynamic exclude each other.",
+            errorClass="DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE",
+        )
+    if given.flag("overwriteSchema") and mode == "overwrite":
+        if selective:
+            raise OptionError(
+                f"overwriteSchema replaces the whole table; it does not go with {selective[0]}.",
+                errorClass="DELTA_REPLACE_WHERE_IN_OVERWRITE",
+            )
+        if given.said("partitionOverwriteMode") == "dynamic":
+            raise OptionError(
+                "overwriteSchema replaces the whole table; it goes with no dynamic overwrite.",
+                errorClass="DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE",
+            )
     app, version = given.get("txnAppId"), given.get("txnVersion")
     if (app is None) != (version is None):
-        raise OptionError("txnAppId and txnVersion go together.", hint="Give both of them, or neither.")
-    if app is None or version is None:
-        return False
-    seen = transaction.app_version(app)
-    return seen is not None and seen >= int(version)
+        raise OptionError(
+            "txnAppId and txnVersion go together.",
+            hint="Give both of them, or neither.",
+            errorClass="DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS",
+        )
+    if version is not None and not version.lstrip("-").isdecimal():
+        raise OptionError(f"txnVersion is {version!r}; it is a whole number.")
+    if given.get("partitionOverwriteMode") not in (None, "static", "dynamic"):
+        raise OptionError("partitionOverwriteMode is static or dynamic.")
+    rows = given.get("maxRecordsPerFile")
+    if rows is not None and not rows.lstrip("-").isdecimal():
+        raise OptionError(f"maxRecordsPerFile is {rows!r}; it is a whole number.")
+    given.flag("dataChange", True)
+
+
+class _Write:
+    """One attempt to write a DataFrame in one transaction."""
+
+    def __init__(self, frame: DataFrame, transaction: Transaction, mode: str, given: Options) -> None:
+        self.frame = frame
+        self.spark = frame.sparkSession
+        self.transaction = transaction
+        self.mode = mode
+        self.given = given
+        self.numbers_rows = False
+
+    def run(
+        self,
+        partition_by: Sequence[str] | None,
+        properties: Mapping[str, str] | None,
+        operation: Operation | None,
+    ) -> Committed | None:
+        transaction, given = self.transaction, self.given
+        exists = transaction.snapshot is not None
+        if exists and self.mode in ("error", "errorifexists"):
+            raise TableExistsError(
+                "There is a table already.",
+                table=transaction.log.url,
+                hint="Use the mode append or overwrite.",
+            )
+        if exists and self.mode == "ignore":
+            return None
+        if self._already_done():
+            return None
+        overwrite = self.mode == "overwrite" and exists
+        data = schema_of(self.frame)
+        if exists:
+            _evolve(transaction, data, given, partition_by, overwrite)
+        else:
+            _create(transaction, data, partition_by, properties)
+        check_explicit(transaction.metadata, self.frame.columns)
+        self.numbers_rows = bool(to_generate(transaction.metadata, self.frame.columns))
+        taken = self._taken_out() if overwrite else replace.TakenOut()
+        adds, cdcs = self._write(taken)
+        removes = taken.removes
+        if overwrite and self._is_dynamic:
+            removes = _touched(transaction.metadata, removes, adds)
+        metrics = write_metrics(adds, removes if overwrite else None)
+        if given.get("replaceWhere") or given.get("replaceOn") or given.get("replaceUsing"):
+            metrics["numCopiedRows"] = str(taken.copied)
+            if taken.deleted is not None:
+                metrics["numDeletedRows"] = str(taken.deleted)
+        adds = pa.concat_tables([adds, taken.adds.select(adds.column_names)]) if taken.adds.num_rows else adds
+        cdcs = pa.concat_tables([cdcs, taken.cdcs])
+        if not given.flag("dataChange", True):
+            adds, removes = with_data_change(adds, False), with_data_change(removes, False)
+        done = transaction.commit(
+            self._idempotence(),
+            operation or self._operation(overwrite),
+            adds=adds,
+            removes=removes,
+            cdcs=cdcs,
+            metrics=metrics,
+            user_metadata=given.get("userMetadata"),
+        )
+        given.reset(self.spark)
+        return done
+
+    @property
+    def _is_dynamic(self) -> bool:
+        if any(self.given.get(n) is not None for n in _SELECTIVE) or self.given.flag("overwriteSchema"):
+            return False
+        dynamic = self.given.get("partitionOverwriteMode") == "dynamic"
+        return dynamic and bool(self.transaction.metadata.partition_columns)
+
+    def _already_done(self) -> bool:
+        app, version = self.given.get("txnAppId"), self.given.get("txnVersion")
+        if app is None or version is None:
+            return False
+        seen = self.transaction.app_version(app)
+        return seen is not None and seen >= int(version)
+
+    def _taken_out(self) -> replace.TakenOut:
+        """What an overwrite takes out of the table."""
+        snapshot = self.transaction.snapshot
+        assert snapshot is not None
+        where = self.given.get("replaceWhere")
+        if where is not None:
+            found = replace.condition(self.spark, snapshot, where)
+            return replace.rows_where(self.spark, self.transaction, snapshot, found)
+        on, using = self.given.get("replaceOn"), self.given.get("replaceUsing")
+        if on is not None or using is not None:
+            return replace.rows_matching(
+                self.spark,
+                self.transaction,
+                snapshot,
+                self.frame,
+                using=[c.strip().strip("`") for c in (using or "").split(",") if c.strip()],
+                on=on,
+                alias=self.given.get("targetAlias"),
+            )
+        return replace.TakenOut(rows.removed(self.transaction, self.transaction.files()))
+
+    def _write(self, taken: replace.TakenOut) -> tuple[pa.Table, pa.Table]:
+        where = self.given.get("replaceWhere")
+        frame = replace.with_change_rows(self.frame) if taken.cdcs.num_rows else self.frame
+        return write_files(
+            self.transaction,
+            frame,
+            self.given.as_mapping(),
+            operation="WRITE",
+            constraints=replace.constraint(self.spark, where) if where is not None else (),
+        )
+
+    def _idempotence(self) -> list[Action]:
+        app, version = self.given.get("txnAppId"), self.given.get("txnVersion")
+        if app is None or version is None:
+            return []
+        return [Txn(app_id=app, version=int(version), last_updated=self.transaction.log.clock())]
+
+    def _operation(self, overwrite: bool) -> Operation:
+        parameters: dict[str, object] = {
+            "mode": "Overwrite" if overwrite else "Append" if self.mode == "append" else "ErrorIfExists",
+            "partitionBy": list(self.transaction.metadata.partition_columns),
+        }
+        where = self.given.get("replaceWhere")
+        if where is not None:
+            parameters["predicate"] = where
+        return Operation("WRITE", parameters)
 
 
 def _create(
@@ -111,13 +244,13 @@ def _create(
     partition_by: Sequence[str] | None,
     properties: Mapping[str, str] | None,
 ) -> None:
-    partitions = _in_case(data, partition_by or ())
-    check_columns(data, partitions)
+    wanted = _in_case(data, partition_by or ())
+    check_columns(data, wanted)
     transaction.update_metadata(
         Metadata(
             id=str(uuid.uuid4()),
             schema_string=data.to_json(),
-            partition_columns=partitions,
+            partition_columns=wanted,
             configuration=dict(properties or {}),
         )
     )
@@ -137,13 +270,9 @@ def _evolve(
     """Change the table's schema where an option asks for it; refuse a partitioning that differs."""
     metadata = transaction.metadata
     if given.flag("overwriteSchema") and overwrite:
-        if given.get("replaceWhere") or given.get("partitionOverwriteMode") == "dynamic":
-            raise OptionError("overwriteSchema replaces the whole table; it goes with no partial overwrite.")
-        partitions = _in_case(data, partition_by or ())
-        check_columns(data, partitions)
-        changed = msgspec.structs.replace(
-            metadata, schema_string=data.to_json(), partition_columns=partitions
-        )
+        wanted = _in_case(data, partition_by or ())
+        check_columns(data, wanted)
+        changed = msgspec.structs.replace(metadata, schema_string=data.to_json(), partition_columns=wanted)
         if changed != metadata:
             transaction.update_metadata(changed)
         return
@@ -158,53 +287,30 @@ def _evolve(
             errorClass="DELTA_METADATA_MISMATCH",
         )
     if given.flag("mergeSchema"):
-        schema = merged(metadata.schema, data)
+        widens = metadata.property(properties.ENABLE_TYPE_WIDENING)
+        schema = merged(metadata.schema, data, widens=widens)
         if schema != metadata.schema:
             transaction.update_metadata(metadata.with_schema(schema))
     check_columns(data, metadata.partition_columns)
 
 
-def _removes(transaction: Transaction, given: Options) -> pa.Table:
-    """The live files that an overwrite replaces, as removes."""
-    snapshot = transaction.snapshot
-    assert snapshot is not None
-    text = given.get("replaceWhere")
-    if text is None:
-        files = transaction.files()
-    else:
-        if given.get("partitionOverwriteMode") == "dynamic":
-            raise OptionError("replaceWhere and partitionOverwriteMode = dynamic exclude each other.")
-        predicate = parse(text).resolve(snapshot.schema)
-        partitions = {c.lower() for c in snapshot.partition_columns}
-        if not all(c[0].lower() in partitions for c in predicate.columns):
-            raise OptionError(
-                "replaceWhere speaks of columns that are not partition columns, which this release does "
-                "not replace yet.",
-                hint=f"The partition columns are {', '.join(snapshot.partition_columns) or 'none'}.",
-            )
-        files = transaction.files(predicate)
-        files = files.filter(
-            evaluate_partitions(
-                files, predicate, snapshot.schema, snapshot.partition_columns, mapping_mode(snapshot.metadata)
-            )
-        )
-    return as_removes(files, transaction.log.clock())
-
-
-def _touched(removes: pa.Table | None, adds: pa.Table) -> pa.Table | None:
-    """Of the removes those whose partition the adds write into."""
-    if removes is None:
-        return None
-    keys = [sorted(dict(v or []).items(), key=str) for v in adds.column("partitionValues").to_pylist()]
-    new = {str(k) for k in keys}
-    old = removes.column("partitionValues").to_pylist()
-    mask = [str(sorted(dict(v or []).items(), key=str)) in new for v in old]
+def _touched(metadata: Metadata, removes: pa.Table, adds: pa.Table) -> pa.Table:
+    """Of the removes those whose partition the adds write into; values count, not their spellings."""
+    new = set(_partition_keys(metadata, adds))
+    mask = [key in new for key in _partition_keys(metadata, removes)]
     return removes.filter(pa.array(mask, pa.bool_()))
 
 
-def _unchanged(files: pa.Table) -> pa.Table:
-    at = files.schema.get_field_index("dataChange")
-    return files.set_column(at, files.schema.field(at), pa.array([False] * files.num_rows, pa.bool_()))
+def _partition_keys(metadata: Metadata, files: pa.Table) -> list[tuple[object, ...]]:
+    if files.num_rows == 0:
+        return []
+    mode = mapping_mode(metadata)
+    values = files.column("partitionValues").combine_chunks()
+    columns = [
+        partitions.typed(values, physical_name(f, mode), f.type).to_pylist()
+        for f in metadata.partition_schema.fields
+    ]
+    return list(zip(*columns, strict=True))
 
 
 def write_metrics(adds: pa.Table, removes: pa.Table | None) -> dict[str, str]:

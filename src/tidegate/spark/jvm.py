@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Any
 
-from pyspark.java_gateway import ensure_callback_server_started
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 _lock = threading.Lock()
 _compiled: dict[tuple[int, str], Any] = {}
@@ -26,6 +25,9 @@ def is_connect(spark: SparkSession) -> bool:
 
 def gateway_of(spark: SparkSession) -> Any:
     """The JVM of a classic session, ready to call back into Python."""
+    # Here alone: a client of Spark Connect needs no Py4J at all.
+    from pyspark.java_gateway import ensure_callback_server_started
+
     start: Any = ensure_callback_server_started
     start(spark.sparkContext._gateway)
     return spark.sparkContext._jvm
@@ -108,3 +110,22 @@ def java_array(spark: SparkSession, kind: str, values: list[Any]) -> Any:
 def java_type(spark: SparkSession, json_text: str) -> Any:
     """Spark's own data type from its JSON."""
     return gateway_of(spark).org.apache.spark.sql.types.DataType.fromJson(json_text)
+
+
+def rebalanced(frame: DataFrame, columns: list[str], size: int) -> DataFrame:
+    """The rows in partitions of about ``size`` bytes, those with equal ``columns`` together.
+
+    The hint of the public API has no place for the size.
+    """
+    spark = frame.sparkSession
+    gateway = gateway_of(spark)
+    plan = frame._jdf.queryExecution().analyzed()
+    output = plan.output()
+    wanted = gateway.java.util.ArrayList()
+    for name in columns:
+        wanted.add(next(a for a in (output.apply(i) for i in range(output.size())) if a.name() == name))
+    option = gateway.scala.Option
+    logical = gateway.org.apache.spark.sql.catalyst.plans.logical
+    by = gateway.scala.jdk.javaapi.CollectionConverters.asScala(wanted).toSeq()
+    node = logical.RebalancePartitions(by, plan, option.empty(), option.apply(gateway.java.lang.Long(size)))
+    return DataFrame(gateway.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, node), spark)

@@ -259,6 +259,17 @@ class Transaction:
         else:
             self._change(metadata, self.snapshot)
 
+    def move_identity(self, metadata: Metadata) -> None:
+        """Move the marks of identity columns; also after data was written, which is when they are known."""
+        if not only_identity_moved(self.metadata, metadata):
+            raise TransactionStateError(
+                "Only the marks of identity columns may move here.",
+                table=self.log.url,
+                hint="Change other metadata before the first file is written.",
+            )
+        if metadata != self.metadata:
+            self._new_metadata = metadata
+
     def _create(self, metadata: Metadata) -> None:
         protocol = self._protocol_to_create(metadata)
         configuration = negotiate.configuration_for_new_table(metadata.configuration, self._defaults)

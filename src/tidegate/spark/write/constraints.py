@@ -8,6 +8,7 @@ The job fails, no file becomes visible, and the error arrives at the user's own 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.errors import ParseException
@@ -21,6 +22,9 @@ from tidegate.schema.columns import generated_columns, invariants, not_null
 from tidegate.schema.constraints import check_constraints
 from tidegate.schema.paths import join_path
 from tidegate.spark import failures
+
+REPLACE_WHERE = "replaceWhere"
+LENGTH = "length of "
 
 _MARK = "TIDEGATE-CONSTRAINT"
 _FOUND = re.compile(_MARK + r"\[(?P<name>.*?)\]\[(?P<rule>.*?)\]\[(?P<values>.*?)\]" + _MARK, re.S)
@@ -57,13 +61,17 @@ def constraints_of(metadata: Metadata, provided: frozenset[str]) -> list[Constra
 
 
 def enforced(
-    frame: DataFrame, metadata: Metadata, provided: frozenset[str], spared: Column | None = None
+    frame: DataFrame,
+    metadata: Metadata,
+    provided: frozenset[str],
+    spared: Column | None = None,
+    more: Sequence[Constraint] = (),
 ) -> DataFrame:
     """The DataFrame, failing at run time on the first row that breaks a constraint.
 
     Rows where ``spared`` is true are not asked: what a change file tells of old rows.
     """
-    found = constraints_of(metadata, provided)
+    found = [*constraints_of(metadata, provided), *more]
     for constraint in found:
         try:
             condition = _condition(frame, constraint)
@@ -78,13 +86,14 @@ def enforced(
 
 def _condition(frame: DataFrame, constraint: Constraint) -> Column:
     shown = F.to_json(F.struct(*[F.col(f"`{c.replace('`', '``')}`") for c in _named(frame, constraint)]))
-    message = F.concat(
-        F.lit(f"{_MARK}[{constraint.name}][{constraint.sql}]["),
-        F.coalesce(shown, F.lit("")),
-        F.lit(f"]{_MARK}"),
-    )
     good = F.coalesce(F.expr(constraint.sql), F.lit(False))
-    return F.when(good, F.lit(True)).otherwise(F.raise_error(message).cast("boolean"))
+    return F.when(good, F.lit(True)).otherwise(violation(constraint, shown).cast("boolean"))
+
+
+def violation(constraint: Constraint, shown: Column) -> Column:
+    """An expression that fails the job, with what is needed to say why; ``shown`` are the values."""
+    begin = F.lit(f"{_MARK}[{constraint.name}][{constraint.sql}][")
+    return F.raise_error(F.concat(begin, F.coalesce(shown, F.lit("")), F.lit(f"]{_MARK}")))
 
 
 def _named(frame: DataFrame, constraint: Constraint) -> list[str]:
@@ -99,6 +108,19 @@ def translated(text: str) -> TidegateError | None:
     found = _FOUND.search(text)
     if found is None:
         return None
+    if found["name"] == REPLACE_WHERE:
+        return InvariantViolationException(
+            f"A new row does not meet replaceWhere ({found['rule']}); its values are {found['values']}.",
+            hint="Nothing was written. Write only rows that meet it, or widen the condition.",
+            errorClass="DELTA_REPLACE_WHERE_MISMATCH",
+        )
+    if found["name"].startswith(LENGTH):
+        return InvariantViolationException(
+            f"A value is too long for the column {found['name'][len(LENGTH) :]}, a {found['rule']}: "
+            f"{found['values']}.",
+            hint="Nothing was written. Shorten the value, or take a wider type.",
+            errorClass="DELTA_EXCEED_CHAR_VARCHAR_LIMIT",
+        )
     is_null = found["name"].startswith("NOT NULL ")
     return InvariantViolationException(
         f"A row breaks the constraint {found['name']} ({found['rule']}); its values are {found['values']}.",

@@ -9,7 +9,7 @@ sessions, and portable, on public API alone; ``way_of`` says which one a write t
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Literal, NamedTuple
 
@@ -30,10 +30,11 @@ from tidegate.spark import failures
 from tidegate.spark.jvm import can_open, is_connect
 from tidegate.spark.places import place_of
 from tidegate.spark.scan.native import hadoop_root
-from tidegate.spark.write import footers, layout, native, portable, statistics
-from tidegate.spark.write.constraints import enforced
+from tidegate.spark.write import footers, identity, layout, native, portable, statistics
+from tidegate.spark.write.constraints import Constraint, enforced
 from tidegate.spark.write.fit import fitted, physical
 from tidegate.spark.write.layout import Placed
+from tidegate.spark.write.optimized import optimized
 from tidegate.transaction.transaction import Transaction
 
 _log = logging.getLogger("tidegate.spark.write")
@@ -57,11 +58,13 @@ def write_files(
     *,
     is_optimize: bool = False,
     operation: str = "WRITE",
+    constraints: Sequence[Constraint] = (),
 ) -> Written:
     """Write ``frame`` into the table of ``transaction``; the files as actions.
 
     The frame may carry the special columns of ``layout``: rows with a ``_change_type`` go to change
-    files, and row ids under the table's materialised names into data files.
+    files, and row ids under the table's materialised names into data files. ``constraints`` are those of
+    this write alone, beside the table's own.
     """
     metadata = transaction.metadata
     given = {k.lower(): v for k, v in (options or {}).items()}
@@ -69,8 +72,11 @@ def write_files(
     way = way_of(frame.sparkSession, transaction, given, special)
     provided = frozenset(c.lower() for c in frame.columns)
     spared = F.col(layout.CHANGE_TYPE).isNotNull() if layout.CHANGE_TYPE in special else None
-    whole = enforced(fitted(frame, metadata, special), metadata, provided, spared)
-    data = physical(whole, metadata, special)
+    nulls = given.get(identity.NUMBER_NULLS.lower()) == "true"
+    numbered = () if is_optimize else identity.to_generate(metadata, provided, nulls=nulls)
+    whole = fitted(frame, metadata, special, numbered)
+    whole = enforced(whole, metadata, provided, spared, constraints)
+    data = optimized(physical(whole, metadata, special), metadata, given, is_optimize=is_optimize)
     failures.watch(hadoop_root(transaction.log.url), transaction.log.url)
     passed = {k: given[k.lower()] for k in _PASSED_ON if k.lower() in given}
     rows = _row_columns(metadata, special)
@@ -79,7 +85,9 @@ def write_files(
         portable.codec_of(metadata, passed)
         transaction.mark_written()
         commits = portable.write(data, metadata, place, operation=operation, options=passed, row_columns=rows)
-        return _actions(transaction, metadata, commits, data_change=not is_optimize)
+        result = _actions(transaction, metadata, commits, data_change=not is_optimize)
+        identity.move_marks(transaction, result.adds, numbered)
+        return result
     passed.setdefault("compression", portable.codec_of(metadata, passed, _session_codec(frame)))
     transaction.mark_written()
     mode = mapping_mode(metadata)
@@ -89,6 +97,7 @@ def write_files(
         frame.sparkSession, data, hadoop_root(transaction.log.url), names, operation=operation, options=passed
     )
     adds = adds_of(transaction, metadata, written, data_change=not is_optimize)
+    identity.move_marks(transaction, adds, numbered)
     return Written(adds, CDC_SCHEMA.empty_table())
 
 

@@ -12,9 +12,15 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidegate.errors import CommitRefusedError, SchemaInvalidError
+from tidegate.errors import SchemaInvalidError
 from tidegate.metadata import Metadata
-from tidegate.schema.columns import default_columns, generated_columns, identity_columns
+from tidegate.schema.columns import (
+    CURRENT_DEFAULT,
+    EXISTS_DEFAULT,
+    IdentityColumn,
+    default_columns,
+    generated_columns,
+)
 from tidegate.schema.mapping import ID, Mode, mapping_mode, physical_name
 from tidegate.schema.types import (
     VOID,
@@ -28,15 +34,31 @@ from tidegate.schema.types import (
     duplicate_columns,
     parse_schema,
 )
+from tidegate.schema.widening import can_widen, with_type_change
 from tidegate.spark.scan.projection import FIELD_ID, spark_type
+from tidegate.spark.write import identity
+from tidegate.spark.write.lengths import bounded
 
+_NOT_CARRIED = frozenset({CURRENT_DEFAULT, EXISTS_DEFAULT, "__metadata_col", "__qualified_access_only"})
 _NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 
 
 def schema_of(frame: DataFrame) -> StructType:
-    """The schema of a DataFrame as ours, nullable at every level."""
-    return nullable(parse_schema(frame.schema.json()))
+    """The schema of a DataFrame as ours, nullable at every level.
+
+    What the metadata of its columns says of another table (ids, generation, constraints) stays there.
+    """
+    return nullable(parse_schema(frame.schema.json())).transform(lambda _, f: _own(f))
+
+
+def _own(field: StructField) -> StructField:
+    kept = {
+        k: v
+        for k, v in field.metadata.items()
+        if not k.startswith(("delta.", "parquet.field.")) and k not in _NOT_CARRIED
+    }
+    return field if kept == field.metadata else StructField(field.name, field.type, field.nullable, kept)
 
 
 def nullable(schema: StructType) -> StructType:
@@ -75,37 +97,50 @@ def check_columns(schema: StructType, partition_columns: tuple[str, ...]) -> Non
         )
 
 
-def merged(table: StructType, data: StructType, *, path: str = "") -> StructType:
-    """The table's schema with the columns of ``data`` that it lacks added at the end, at every level."""
+def merged(table: StructType, data: StructType, *, path: str = "", widens: bool = False) -> StructType:
+    """The table's schema with the columns of ``data`` that it lacks added at the end, at every level.
+
+    With ``widens`` a column takes the wider type of the data, where old files can be read through it.
+    """
     fields = list(table.fields)
     at = {f.name.lower(): i for i, f in enumerate(fields)}
     for f in data.fields:
         i = at.get(f.name.lower())
         if i is None:
             fields.append(f)
+        elif widens and fields[i].type != f.type and can_widen(fields[i].type, f.type):
+            fields[i] = with_type_change(fields[i], f.type)
         else:
-            fields[i] = fields[i].with_type(_merged_type(fields[i].type, f.type, f"{path}{f.name}"))
+            kind = _merged_type(fields[i].type, f.type, f"{path}{f.name}", widens)
+            fields[i] = fields[i].with_type(kind)
     return StructType(tuple(fields))
 
 
-def _merged_type(table: DataType, data: DataType, path: str) -> DataType:
+def _merged_type(table: DataType, data: DataType, path: str, widens: bool) -> DataType:
     if isinstance(table, StructType) and isinstance(data, StructType):
-        return merged(table, data, path=f"{path}.")
+        return merged(table, data, path=f"{path}.", widens=widens)
     if isinstance(table, ArrayType) and isinstance(data, ArrayType):
-        return ArrayType(_merged_type(table.element, data.element, f"{path}.element"), table.contains_null)
+        element = _merged_type(table.element, data.element, f"{path}.element", widens)
+        return ArrayType(element, table.contains_null)
     if isinstance(table, MapType) and isinstance(data, MapType):
         return MapType(
-            _merged_type(table.key, data.key, f"{path}.key"),
-            _merged_type(table.value, data.value, f"{path}.value"),
+            _merged_type(table.key, data.key, f"{path}.key", widens),
+            _merged_type(table.value, data.value, f"{path}.value", widens),
             table.value_contains_null,
         )
     return data if table == VOID else table
 
 
-def fitted(frame: DataFrame, metadata: Metadata, keep: Sequence[str] = ()) -> DataFrame:
+def fitted(
+    frame: DataFrame,
+    metadata: Metadata,
+    keep: Sequence[str] = (),
+    numbered: Sequence[IdentityColumn] | None = None,
+) -> DataFrame:
     """The DataFrame with the table's columns, cast, in order; defaults and generated values filled in.
 
-    Columns named in ``keep`` are none of the table's and stay beside them as they are.
+    Columns named in ``keep`` are none of the table's and stay beside them as they are; ``numbered`` are
+    the identity columns whose missing values are given here, by default those the data does not bring.
     """
     whole = schema_of(frame)
     have = StructType(tuple(f for f in whole.fields if f.name not in keep))
@@ -117,12 +152,10 @@ def fitted(frame: DataFrame, metadata: Metadata, keep: Sequence[str] = ()) -> Da
             hint="Write with mergeSchema = true to add them.",
             errorClass="DELTA_METADATA_MISMATCH",
         )
-    identities = identity_columns(metadata.schema)
+    given = identity.to_generate(metadata, have.names) if numbered is None else numbered
+    identities = {i.name.lower(): i for i in given}
     if identities:
-        raise CommitRefusedError(
-            f"The table generates the identity column {identities[0].name}, which this release does "
-            "not write yet.",
-        )
+        frame, partitions = identity.with_partitions(frame)
     by_name = {f.name.lower(): f for f in have.fields}
     defaults = {d.name.lower(): d.current for d in default_columns(metadata.schema)}
     generated = {g.name.lower(): g.expression for g in generated_columns(metadata.schema)}
@@ -136,13 +169,17 @@ def fitted(frame: DataFrame, metadata: Metadata, keep: Sequence[str] = ()) -> Da
             check_assignable(found.type, f.type, f.name)
             column = _quoted(found.name)
             column = column if found.type == want else _cast(column, found.type, f.type, "none")
+            if key in identities:
+                column = F.coalesce(column, identity.numbers(identities[key], partitions))
+        elif key in identities:
+            column = identity.numbers(identities[key], partitions)
         elif key in defaults:
             column = F.expr(defaults[key]).cast(spark_type(want))
         else:
             column = F.lit(None).cast(spark_type(want))
             if key in generated:
                 later.append((f.name, generated[key], want))
-        columns.append(column.alias(f.name))
+        columns.append(bounded(column, f).alias(f.name))
     out = frame.select(*columns, *(_quoted(name) for name in keep))
     for name, expression, want in later:
         out = out.withColumn(name, F.expr(expression).cast(spark_type(want)))
