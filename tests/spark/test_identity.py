@@ -1,0 +1,134 @@
+"""Identity columns: rows numbered in the write, unique over tasks and over writers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from pyspark.sql import SparkSession
+
+import tidegate
+from tidegate.errors import CommitRefusedError
+from tidegate.metadata import Metadata
+from tidegate.schema.columns import IdentityColumn, identity_columns
+from tidegate.spark.write.identity import next_value
+
+pytestmark = pytest.mark.spark
+
+Rows = Callable[..., list[tuple[object, ...]]]
+
+
+def _create(table: str, *, start: int = 1, step: int = 1, explicit: bool = False, **properties: str) -> None:
+    transaction = tidegate.Transaction.begin(table)
+    identity = (
+        f'{{"delta.identity.start":{start},"delta.identity.step":{step},'
+        f'"delta.identity.allowExplicitInsert":{str(explicit).lower()}}}'
+    )
+    schema = (
+        '{"type":"struct","fields":['
+        f'{{"name":"Key","type":"long","nullable":true,"metadata":{identity}}},'
+        '{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
+    )
+    configuration = {k.replace("_", "."): v for k, v in properties.items()}
+    transaction.update_metadata(Metadata(id="1", schema_string=schema, configuration=configuration))
+    transaction.commit(operation="CREATE TABLE")
+
+
+def _mark(table: str) -> int | None:
+    return identity_columns(tidegate.open(table).schema)[0].high_water_mark
+
+
+@pytest.mark.parametrize(("start", "step"), [(1, 1), (100, 10), (-5, -2), (0, 3)])
+def test_rows_are_numbered_by_the_sequence_and_go_on_after_the_mark(
+    spark: SparkSession, table: str, rows: Rows, start: int, step: int
+) -> None:
+    _create(table, start=start, step=step)
+    for _ in range(2):
+        spark.range(0, 10, 1, 4).write.format("delta").mode("append").save(table)
+    keys = [r[0] for r in rows(table)]
+    assert len(set(keys)) == 20
+    assert all((k - start) % step == 0 and (k - start) // step >= 0 for k in keys)
+    assert _mark(table) == (max(keys) if step > 0 else min(keys))
+
+
+def test_one_partition_is_numbered_without_gaps(spark: SparkSession, table: str, rows: Rows) -> None:
+    _create(table)
+    spark.range(0, 5, 1, 1).write.format("delta").mode("append").save(table)
+    spark.range(5, 7, 1, 1).write.format("delta").mode("append").save(table)
+    assert [r[0] for r in rows(table)] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_rows_behind_a_shuffle_have_numbers_of_their_own(spark: SparkSession, table: str, rows: Rows) -> None:
+    _create(table, delta_columnMapping_mode="name")
+    shuffled = spark.range(50).selectExpr("id % 25 AS id").distinct()
+    shuffled.write.format("delta").mode("append").save(table)
+    keys = [r[0] for r in rows(table)]
+    assert len(set(keys)) == 25
+    assert _mark(table) == max(keys)
+
+
+def test_values_for_a_column_that_is_always_generated_are_refused(spark: SparkSession, table: str) -> None:
+    _create(table)
+    with pytest.raises(CommitRefusedError) as caught:
+        spark.range(1).selectExpr("id AS key", "id").write.format("delta").mode("append").save(table)
+    assert caught.value.errorClass == "DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED"
+    assert tidegate.open(table).version == 0
+
+
+def test_values_may_be_given_where_they_are_generated_by_default(
+    spark: SparkSession, table: str, rows: Rows
+) -> None:
+    _create(table, explicit=True)
+    spark.range(1).selectExpr("50L AS key", "id").write.format("delta").mode("append").save(table)
+    assert _mark(table) is None
+    spark.range(0, 2, 1, 1).write.format("delta").mode("append").save(table)
+    assert [r[0] for r in rows(table)] == [1, 2, 50]
+
+
+def test_the_portable_way_numbers_too(spark: SparkSession, table: str, rows: Rows) -> None:
+    _create(table)
+    writer = spark.range(0, 6, 1, 3).write.format("delta").mode("append")
+    writer.option("tidegate.write.portable", True).save(table)
+    keys = [r[0] for r in rows(table)]
+    assert len(set(keys)) == 6
+    assert _mark(table) == max(keys)
+
+
+def test_writers_at_once_never_give_a_number_twice(spark: SparkSession, table: str, rows: Rows) -> None:
+    _create(table)
+
+    def append(n: int) -> None:
+        spark.range(n * 10, n * 10 + 10, 1, 2).write.format("delta").mode("append").save(table)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(append, range(4)))
+    found = rows(table)
+    assert len({r[0] for r in found}) == 40
+    assert sorted(r[1] for r in found) == list(range(40))
+    assert _mark(table) == max(r[0] for r in found)
+
+
+def test_an_identity_that_has_run_out_fails_the_write(spark: SparkSession, table: str) -> None:
+    _create(table, start=2**63 - 3, step=1)
+    with pytest.raises(Exception, match="run out of numbers"):
+        spark.range(0, 10, 1, 1).write.format("delta").mode("append").save(table)
+    assert tidegate.open(table).version == 0
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "mark", "expected"),
+    [
+        (1, 1, None, 1),
+        (1, 1, 1, 2),
+        (1, 10, 15, 21),
+        (1, 10, 11, 21),
+        (-1, -1, -3, -4),
+        (0, -5, -7, -10),
+        (5, 1, 2, 5),
+    ],
+)
+def test_the_next_value_lies_beyond_the_mark_and_in_the_sequence(
+    start: int, step: int, mark: int | None, expected: int
+) -> None:
+    assert next_value(IdentityColumn("k", start, step, mark, False)) == expected
