@@ -138,7 +138,9 @@ def _standing(snapshot: Snapshot, name: str) -> WrittenJson | None:
     try:
         data = log.store.get(log.path(name))
         reader = JsonCheckpointReader(log.store, log.log_dir, placed, None)
-        files = sum(b.num_rows for i in range(reader.count) for b in reader.part(i).adds)
+        parts = [reader.part(i) for i in range(reader.count)]
+        files = sum(b.num_rows for p in parts for b in p.adds)
+        others = sum(len(p.skips) + len(p.protocols) + len(p.metadatas) for p in parts)
         if reader.small.metadata is None or files != snapshot.num_files:
             return None
     except TidegateError:
@@ -146,7 +148,7 @@ def _standing(snapshot: Snapshot, name: str) -> WrittenJson | None:
     manifest = reader.manifest
     hint = Hint(
         version=snapshot.version,
-        size=files,
+        size=files + others,
         size_in_bytes=len(data),
         num_files=files,
         created_time=log.clock(),
