@@ -48,11 +48,14 @@ The tree::
     │   ├── TableNotFoundError       TABLE_NOT_FOUND
     │   ├── AlterRefusedError        ALTER_REFUSED
     │   ├── MaintenanceRefusedError  MAINTENANCE_REFUSED
+    │   ├── MergeInvalidError        MERGE_INVALID
     │   └── ProtocolPropertyError    PROTOCOL_PROPERTY (also an AssertionError)
     ├── DataError                    a data file or deletion vector is not what the log says
     │   ├── DataFileMissingError, DataFileCorruptError
+    │   ├── OutOfReachError          OUT_OF_REACH
     │   ├── SplitBuildError, ValueNotIndexableError  of index tables
     │   ├── InvariantViolationException   CONSTRAINT_VIOLATED
+    │   ├── MultipleMatchesError     MERGE_MULTIPLE_MATCHES
     │   ├── ChangeDataMissingError   CHANGE_DATA_MISSING
     │   └── DVFileMissingError, DVChecksumError, DVSizeMismatchError, DVCardinalityError, DVInvalidError
     ├── StreamError                  a stream over a table cannot go on
@@ -437,6 +440,13 @@ class MaintenanceRefusedError(TableError):
     errorClass = "DELTA_OPERATION_NOT_ALLOWED"
 
 
+class MergeInvalidError(TableError):
+    """The clauses of a MERGE do not go together, or name columns that are not there."""
+
+    code = "MERGE_INVALID"
+    errorClass = "DELTA_MERGE_UNRESOLVED_EXPRESSION"
+
+
 class ProtocolPropertyError(TableError, AssertionError):
     """A protocol version reached the transaction as a table property."""
 
@@ -459,6 +469,12 @@ class DataFileMissingError(DataError):
 
 class DataFileCorruptError(DataError):
     code = "DATA_FILE_CORRUPT"
+
+
+class OutOfReachError(DataError):
+    """The driver or client sees the table's files and Spark's executors do not, or the other way round."""
+
+    code = "OUT_OF_REACH"
 
 
 class SplitBuildError(DataError):
@@ -541,6 +557,13 @@ class StreamOffsetError(StreamError):
 
 
 # ---------------------------------------------------------------------------- tables that exist, options
+
+
+class MultipleMatchesError(DataError):
+    """Several rows of a MERGE's source would change the same row of the table."""
+
+    code = "MERGE_MULTIPLE_MATCHES"
+    errorClass = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
 
 
 class TableExistsError(TableError):

@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pyspark.sql import DataFrame
 from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter
 
 from tidegate.commands.read import read
 from tidegate.commands.write import write
 from tidegate.doors.hooks import (
+    frame_of,
     is_enabled,
     names_of,
     notes,
     noting_format,
     noting_option,
     noting_options,
+    session_of,
     text,
     wrap,
 )
@@ -31,16 +32,16 @@ from tidegate.spark.confs import session_defaults
 FORMAT = "delta"
 
 
-def install() -> None:
-    """Hang the doors of batch reading and writing."""
-    for cls in (DataFrameReader, DataFrameWriter):
+def install(reader: type = DataFrameReader, writer: type = DataFrameWriter) -> None:
+    """Hang the doors of batch reading and writing: on the classic classes, or on those of Spark Connect."""
+    for cls in (reader, writer):
         wrap(cls, "format", noting_format)
         wrap(cls, "option", noting_option)
         wrap(cls, "options", noting_options)
-    wrap(DataFrameReader, "load", _load)
-    wrap(DataFrameWriter, "mode", _recording_mode)
-    wrap(DataFrameWriter, "partitionBy", _recording_partitions)
-    wrap(DataFrameWriter, "save", _save)
+    wrap(reader, "load", _load)
+    wrap(writer, "mode", _recording_mode)
+    wrap(writer, "partitionBy", _recording_partitions)
+    wrap(writer, "save", _save)
 
 
 def _recording_mode(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -66,13 +67,14 @@ def _load(original: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         said = notes(self)
         chosen = (format or said.get("format") or "").lower()
-        if chosen != FORMAT or not is_enabled(self._spark):
+        spark = session_of(self)
+        if chosen != FORMAT or not is_enabled(spark):
             return original(self, path, format, schema, **options)
         given = {**said["options"], **{k: text(v) for k, v in options.items()}}
         where = path or _path_of(given)
         if schema is not None or where is None or not isinstance(where, str):
             raise OptionError("A delta table is read from one path, and brings its own schema.")
-        return read(self._spark, where, given)
+        return read(spark, where, given)
 
     return load
 
@@ -88,7 +90,8 @@ def _save(original: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         said = notes(self)
         chosen = (format or said.get("format") or "").lower()
-        if chosen != FORMAT or not is_enabled(self._spark):
+        spark = session_of(self)
+        if chosen != FORMAT or not is_enabled(spark):
             return original(self, path, format, mode, partitionBy, **options)
         given = {**said["options"], **{k: text(v) for k, v in options.items()}}
         where = path or _path_of(given)
@@ -98,22 +101,16 @@ def _save(original: Callable[..., Any]) -> Callable[..., Any]:
         if partitionBy is not None:
             partitions = [partitionBy] if isinstance(partitionBy, str) else list(partitionBy)
         write(
-            _frame_of(self),
+            frame_of(self),
             where,
             mode=mode or said.get("mode") or "error",
             partition_by=partitions,
             options=given,
-            defaults=session_defaults(self._spark),
+            defaults=session_defaults(spark),
         )
         return None
 
     return save
-
-
-def _frame_of(writer: Any) -> DataFrame:
-    frame = writer._df
-    assert isinstance(frame, DataFrame)
-    return frame
 
 
 def _path_of(options: dict[str, str]) -> str | None:

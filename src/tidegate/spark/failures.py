@@ -1,35 +1,41 @@
 """The border where a failure in Spark becomes ours again.
 
 What fails while Spark plans (our file index runs in Python, called from the JVM) or while it reads
-data files comes back through Py4J as a Java exception. PySpark converts those in one place, for
-``collect``, ``toArrow``, ``show``, ``write`` and streams alike; this module stands in that place and
-answers first: a failure of ours is raised as it was, a data file that is missing or corrupt gets its
-code. Everything else is PySpark's.
+data files comes back through Py4J as a Java exception, or from a Connect server as a status with details.
+PySpark converts each of them in one place, for ``collect``, ``toArrow``, ``show``, ``write`` and streams
+alike; this module stands in those places and answers first: a failure of ours is raised as it was, a data
+file that is missing or corrupt gets its code. Everything else is PySpark's.
 """
 
 from __future__ import annotations
 
+import importlib
 import itertools
+import os
 import re
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
-from pyspark.errors.exceptions import captured
-
-from tidegate.errors import DataFileCorruptError, DataFileMissingError, TidegateError
+from tidegate.errors import DataFileCorruptError, DataFileMissingError, OutOfReachError, TidegateError
 
 _TOKEN = re.compile(r"TIDEGATE-FAILURE-(\d+)\b")
 _READ_FAILED = re.compile(
     r"\[FAILED_READ_FILE\.?(?P<kind>\w*)\] .*? reading file (?P<path>\S+?)\.(?:\s|$)", re.S
 )
+_NO_PATH = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (?P<path>.+?)\.(?:\s+SQLSTATE|\s*$)", re.M)
 _KEPT = 64
+# Where PySpark turns a failure into an exception: on classic sessions, and on Connect.
+_CLASSIC = "pyspark.errors.exceptions.captured"
+_CONNECT = "pyspark.sql.connect.client.core"
 
 _lock = threading.Lock()
 _numbers = itertools.count()
 _failures: dict[int, TidegateError] = {}
 _roots: dict[str, str] = {}
-_original = captured.convert_exception
+_originals: dict[str, Callable[..., Any]] = {}
 _translations: list[Callable[[str], TidegateError | None]] = []
 
 
@@ -57,12 +63,28 @@ def watch(root: str, table: str) -> None:
     """From now on, failures to read files below ``root`` (as Hadoop writes it) are failures of ``table``."""
     with _lock:
         _roots[root] = table
-    module: Any = captured
-    module.convert_exception = _converted
+        if "pyspark.java_gateway" in sys.modules:
+            _stand_in(_CLASSIC, _converted)
+        if _CONNECT in sys.modules:
+            _stand_in(_CONNECT, _converted_details)
+
+
+def _stand_in(name: str, answer: Callable[..., Any]) -> None:
+    module: Any = importlib.import_module(name)
+    if name not in _originals:
+        _originals[name] = module.convert_exception
+    module.convert_exception = answer
 
 
 def _converted(exception: Any) -> Any:
-    return translated(_text(exception)) or _original(exception)
+    return translated(_text(exception)) or _originals[_CLASSIC](exception)
+
+
+def _converted_details(info: Any, message: str, details: Any, *rest: Any) -> Any:
+    """A Connect server's answer: its message, and the messages of all causes where it sends them."""
+    causes = [str(e.message) for e in details.errors] if details is not None else []
+    text = "\n".join([message, *(f"Caused by: {c}" for c in causes)])
+    return translated(text) or _originals[_CONNECT](info, message, details, *rest)
 
 
 def translated(text: str) -> TidegateError | None:
@@ -75,24 +97,45 @@ def translated(text: str) -> TidegateError | None:
         if error is not None:
             return error
     found = _READ_FAILED.search(text)
-    if found is None:
+    gone = _NO_PATH.search(text) if found is None else None
+    if found is None and gone is None:
         return None
-    path = found["path"]
-    table = next((t for root, t in _roots.items() if path.startswith(root)), None)
+    path = _plain((found or gone)["path"])  # type: ignore[index]
+    table = next((t for root, t in _roots.items() if path.startswith(_plain(root))), None)
     if table is None:
         return None
-    if found["kind"] == "FILE_NOT_EXIST" or "FileNotFoundException" in text:
-        return DataFileMissingError(
-            "A data file that the log names is not there.",
-            table=table,
-            file=path,
-            hint="VACUUM may have removed it too early; `tidegate verify` lists all that are missing.",
-        )
+    if found is None or found["kind"] == "FILE_NOT_EXIST" or "FileNotFoundException" in text:
+        return missing(path, table)
     return DataFileCorruptError(
         f"A data file cannot be read: {_cause(text)}",
         table=table,
         file=path,
         hint="Restore the file from a backup, or delete the rows it held.",
+    )
+
+
+def _plain(path: str) -> str:
+    """A path of Hadoop's in one form: as a folder on disks, percent escapes resolved."""
+    if path.startswith("file:"):
+        return "/" + unquote(path.removeprefix("file:").lstrip("/"))
+    return unquote(path)
+
+
+def missing(path: str, table: str | None) -> TidegateError:
+    """A data file that a task did not find: it is gone, or the executors do not see what we see."""
+    if path.startswith("/") and os.path.exists(path):
+        return OutOfReachError(
+            "This process sees a data file that Spark's executors do not.",
+            table=table,
+            file=path,
+            hint="With Spark Connect or a cluster, the table must lie where both reach it under the same "
+            "path: a shared file system or an object store.",
+        )
+    return DataFileMissingError(
+        "A data file that the log names is not there.",
+        table=table,
+        file=path,
+        hint="VACUUM may have removed it too early; `tidegate verify` lists all that are missing.",
     )
 
 

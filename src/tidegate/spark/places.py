@@ -35,21 +35,22 @@ class Disk:
     def __repr__(self) -> str:
         return f"Disk({self.root!r})"
 
-    def _path(self, name: str) -> str:
+    def address(self, name: str) -> str:
+        """The whole path of a file."""
         return name if name.startswith("/") else os.path.join(self.root, name)
 
     def open_output(self, name: str) -> Any:
         """A new file; its folder is made."""
-        path = self._path(name)
+        path = self.address(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         return pa.OSFile(path, "wb")
 
     def open_input(self, name: str) -> Any:
-        return pa.memory_map(self._path(name))
+        return pa.memory_map(self.address(name))
 
     def delete(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._path(name))
+            os.unlink(self.address(name))
 
 
 class _Upload:
@@ -163,6 +164,10 @@ class Objects:
             with self._surroundings():
                 self._client = getattr(stores, self._kind)(**given)
         return self._client
+
+    def address(self, name: str) -> str:
+        """The URL of a file."""
+        return f"{self.url}/{name}"
 
     @contextlib.contextmanager
     def _surroundings(self) -> Iterator[None]:

@@ -11,8 +11,8 @@ import json
 import logging
 import struct
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -32,13 +32,13 @@ from tidegate.log.actions import Add, from_batch
 from tidegate.log.snapshot import Snapshot
 from tidegate.schema.types import StructType
 from tidegate.spark import failures, jvm
-from tidegate.spark.scan import vectors
+from tidegate.spark.scan import portable, vectors
 from tidegate.spark.scan.projection import Layout, spark_type
 from tidegate.spark.scan.widening import by_stored_type, narrow_decimals
 from tidegate.spark.session import pinned
 
 _log = logging.getLogger(__name__)
-_COLUMNS = ["path", "partitionValues", "size", "modificationTime", "stats", "deletionVector"]
+FILE_COLUMNS = ["path", "partitionValues", "size", "modificationTime", "stats", "deletionVector"]
 _UTC = frozenset({"UTC", "ETC/UTC", "GMT", "Z", "+00:00"})
 
 # A file list may bring bitmaps of rows to leave out of its own: the packed form, null for none.
@@ -75,7 +75,7 @@ class FilePlanner:
 
     def candidates(self) -> pa.Table:
         """The files before any filter."""
-        return self.files if self.files is not None else self.snapshot.files(columns=_COLUMNS)
+        return self.files if self.files is not None else self.snapshot.files(columns=FILE_COLUMNS)
 
     def constants(self) -> list[dict[str, Any]]:
         """The columns that are constant within a file, as fields of Spark's JSON."""
@@ -169,6 +169,14 @@ class FilePlanner:
         names = [f"c{i}" for i in range(len(columns))]
         return codes.indices, pa.Table.from_arrays(columns, names)
 
+    def packed_vectors(self, files: pa.Table) -> pa.Array:
+        """The bitmap of deleted rows of each file, null where it has none."""
+        hidden = pc.is_valid(files.column("deletionVector"))
+        if HIDDEN in files.column_names:
+            hidden = pc.or_(hidden, pc.is_valid(files.column(HIDDEN)))
+        found = self._bitmaps(files, _combined(hidden))
+        return pa.array([found.get(i) for i in range(files.num_rows)], pa.binary())
+
     def _bitmaps(self, files: pa.Table, has_vector: pa.Array) -> dict[int, bytes]:
         where = pc.indices_nonzero(has_vector).to_pylist()
         if not where:
@@ -243,22 +251,42 @@ def relation(planner: FilePlanner) -> DataFrame:
     return DataFrame(spark._jsparkSession.baseRelationToDataFrame(found), spark)
 
 
-def scan(spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None) -> DataFrame:
-    """A snapshot (or some of its files) as a DataFrame of the table's columns."""
+def scan(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    files: pa.Table | None = None,
+    columns: Collection[str] | None = None,
+) -> DataFrame:
+    """A snapshot (or some of its files) as a DataFrame of the table's columns, or of those named."""
     layout = Layout.of(snapshot.metadata)
     if narrow_decimals(layout):
-        listed = files if files is not None else snapshot.files(columns=_COLUMNS)
-        parts = [_scan(spark, snapshot, way, some) for way, some in by_stored_type(snapshot, layout, listed)]
-        return reduce(DataFrame.unionAll, parts) if parts else _scan(spark, snapshot, layout, listed)
-    return _scan(spark, snapshot, layout, files)
+        listed = files if files is not None else snapshot.files(columns=FILE_COLUMNS)
+        ways = by_stored_type(snapshot, layout, listed) or [(layout, listed)]
+        return reduce(DataFrame.unionAll, [_scan(spark, snapshot, way, some, columns) for way, some in ways])
+    return _scan(spark, snapshot, layout, files, columns)
 
 
-def _scan(spark: SparkSession, snapshot: Snapshot, layout: Layout, files: pa.Table | None) -> DataFrame:
-    return live_rows(FilePlanner(spark, snapshot, layout, files)).select(*layout.columns())
+def _scan(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    layout: Layout,
+    files: pa.Table | None,
+    columns: Collection[str] | None,
+) -> DataFrame:
+    if columns is None:
+        return live_rows(FilePlanner(spark, snapshot, layout, files)).select(*layout.columns())
+    wanted = {c.lower() for c in columns}
+    kept = [f for f in snapshot.schema.fields if f.name.lower() in wanted]
+    stored = {layout.physical(f) for f in kept}
+    less = replace(layout, data=StructType(tuple(f for f in layout.data.fields if f.name in stored)))
+    named = zip(snapshot.schema.fields, layout.columns(), strict=True)
+    return live_rows(FilePlanner(spark, snapshot, less, files)).select(*(c for f, c in named if f in kept))
 
 
 def live_rows(planner: FilePlanner) -> DataFrame:
-    """The relation without the rows that deletion vectors hide."""
+    """The relation without the rows that deletion vectors hide; the portable one where it must be."""
+    if portable.serves(planner.spark, planner.snapshot.url):
+        return portable.live_rows(planner)
     failures.watch(hadoop_root(planner.snapshot.url), planner.snapshot.url)
     frame = relation(planner)
     if planner.has_vectors:

@@ -1,0 +1,35 @@
+"""Spark Connect: the same doors on the client's own classes, and everything by the portable way.
+
+What is hooked: ``DataFrameReader`` and ``DataFrameWriter`` of ``pyspark.sql.connect`` as ``batch`` says, and
+the two ways to derive a session, so that a derived one is enabled too. The client reads and writes the log,
+the server's executors read and write data files: both must reach the table. No Py4J is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tidegate.doors import batch
+from tidegate.doors.hooks import is_enabled, mark, wrap
+
+
+def install() -> None:
+    """Hang the doors of Spark Connect."""
+    from pyspark.sql.connect.readwriter import DataFrameReader, DataFrameWriter
+    from pyspark.sql.connect.session import SparkSession
+
+    batch.install(DataFrameReader, DataFrameWriter)
+    for name in ("newSession", "cloneSession"):
+        if hasattr(SparkSession, name):
+            wrap(SparkSession, name, _derived)
+
+
+def _derived(original: Callable[..., Any]) -> Callable[..., Any]:
+    def derived(self: Any, *args: Any, **kwargs: Any) -> Any:
+        made = original(self, *args, **kwargs)
+        if is_enabled(self):
+            mark(made)
+        return made
+
+    return derived
