@@ -132,6 +132,13 @@ def _checked(report: Report, *, data: bool) -> list[tuple[str, str]]:
         out.append(("data files", screen.number(c.data_files)))
         if c.deletion_vectors:
             out.append(("deletion vectors", screen.number(c.deletion_vectors)))
+    if c.drops:
+        out.append(
+            (
+                "drops",
+                f"{screen.plural(c.drops, 'version')} dropped features, behind checkpoints that hide them",
+            )
+        )
     if c.footers:
         out.append(("opened", screen.plural(c.footers, "data file")))
     return out

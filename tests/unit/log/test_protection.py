@@ -8,7 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.tables import DAY, FORMS, HOUR, LOG, RawTable, Wire, add, features, metadata, remove, seen
+from support.tables import (
+    DAY,
+    FORMS,
+    HOUR,
+    LOG,
+    RawTable,
+    Wire,
+    add,
+    commit_info,
+    features,
+    lines,
+    metadata,
+    remove,
+    seen,
+    stats,
+    vector,
+)
 from tidegate.errors import ProtocolError, UnsupportedReaderFeatureError, VersionNotFoundError
 from tidegate.log import protection
 from tidegate.log.checkpoint.write import write_checkpoint
@@ -24,6 +40,9 @@ from tidegate.storage import StoreDied
 
 BOUNDARY = "delta.requireCheckpointProtectionBeforeVersion"
 BASE = ("appendOnly", "checkpointProtection", "invariants")
+UNSUPPORTED = features("deletionVectors", "v2Checkpoint", writers=BASE)
+FOR_WRITING = features("v2Checkpoint", writers=[*BASE, "domainMetadata"])
+AGAIN = features("v2Checkpoint", writers=BASE)
 OLD = DELTA.without(["deletionVectors", "domainMetadata"])
 
 
@@ -32,7 +51,7 @@ def head(boundary: int) -> tuple[Wire, Wire]:
         "delta.logRetentionDuration": "interval 3 days",
         "delta.deletedFileRetentionDuration": "interval 1 days",
     }
-    return features(writers=BASE), metadata(configuration={**keep, BOUNDARY: str(boundary)})
+    return AGAIN, metadata(configuration={**keep, BOUNDARY: str(boundary)})
 
 
 def protected(
@@ -140,11 +159,6 @@ def test_a_table_without_the_feature_has_no_boundary() -> None:
 
 
 # ---------------------------------------------------------------------------- (c) who may take a part
-
-
-UNSUPPORTED = features("deletionVectors", writers=BASE)
-FOR_WRITING = features(writers=[*BASE, "domainMetadata"])
-AGAIN = features(writers=BASE)
 
 
 @pytest.mark.parametrize("checksums", [True, False])
@@ -348,3 +362,65 @@ def test_any_protected_log_obeys_after_any_number_of_cleanups(data: st.DataObjec
             assert not any(supported[v][0] for v in range(first, plan.start + 1))
             assert not supported[plan.start][1]
         whole(table, plan.start)
+
+
+# ---------------------------------------------------------------------------- verify
+
+
+def found(table: RawTable) -> list[tuple[str, int | None]]:
+    return [(f.code, f.version) for f in verify(table.log, data=False).errors]
+
+
+def with_a_drop(*kept: int, form: str = "classic") -> RawTable:
+    """Deletion vectors in versions 1 to 4, gone by version 6, dropped from the protocol by version 9."""
+    table = RawTable()
+    table.create(protocol=UNSUPPORTED, configuration={BOUNDARY: "9"})
+    table.commit(add("f", dv=vector("a")))
+    for letter in "bcd":
+        table.commit(remove("f", dv=vector(chr(ord(letter) - 1))), add("f", dv=vector(letter), stats=stats()))
+    table.commit(remove("f", dv=vector("d")), add("g"))
+    table.commit()
+    table.commit()
+    table.commit()
+    table.commit(AGAIN)
+    table.commit(add("h"))
+    for version in kept:
+        table.checkpoint(version, form)
+    return table
+
+
+@pytest.mark.parametrize("version", [5, 6, 7, 8, 9])
+def test_any_checkpoint_between_the_last_use_and_the_drop_hides_what_was(version: int) -> None:
+    report = verify(with_a_drop(version).log, data=False)
+    assert (report.errors, report.checked.drops) == ((), 1)
+
+
+@pytest.mark.parametrize("kept", [(), (0,), (3,), (4,), (2, 4)])
+def test_a_drop_that_no_checkpoint_hides_is_an_error(kept: tuple[int, ...]) -> None:
+    assert found(with_a_drop(*kept)) == [("BARRIER_MISSING", 9)]
+
+
+def test_a_checkpoint_that_comes_too_late_leaves_versions_that_are_misread() -> None:
+    assert found(with_a_drop(10)) == [("BARRIER_MISSING", 9)]
+
+
+def test_where_the_use_is_gone_from_the_log_nothing_has_to_be_hidden() -> None:
+    table = with_a_drop(5)
+    table.delete_commits(5)
+    assert found(table) == []
+
+
+@pytest.mark.parametrize(("form", "errors"), [("classic", []), ("v2-json", [("BARRIER_MISSING", 9)])])
+def test_v2_checkpoints_hide_nothing_from_who_does_not_see_them(
+    form: str, errors: list[tuple[str, int]]
+) -> None:
+    table = with_a_drop(form=form)
+    table.commits[9] = [commit_info(), features(writers=BASE)]
+    table.put(f"{9:020d}.json", lines(table.commits[9]))
+    table.checkpoint(8, form)
+    assert found(table) == errors
+
+
+def test_a_boundary_beyond_the_log_is_an_error() -> None:
+    table = protected(99, versions=3, checkpoints={})
+    assert found(table) == [("BOUNDARY_INVALID", 2)]

@@ -100,7 +100,8 @@ def _inside(snapshot: Snapshot, kind: str, text: str) -> str | None:
         return relative_name(text)
     if kind != "p":
         return None
-    place, root = (_LOCAL.sub("/", t) for t in (resolve_path(text).name, snapshot.url.rstrip("/") + "/"))
+    place, root = (_LOCAL.sub("/", t) for t in (resolve_path(text).name, snapshot.url))
+    root = root if root.endswith("/") else f"{root}/"
     return place[len(root) :] if place.startswith(root) else None
 
 

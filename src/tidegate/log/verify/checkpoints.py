@@ -38,6 +38,7 @@ class Checkpoints:
         self._sidecars: dict[str, int] | None = None
         # How many live files each checkpoint that could be read has, for the hint.
         self.sizes: dict[str, int] = {}
+        self._with_sidecars: set[str] = set()
 
     def read(self, checkpoint: Checkpoint) -> Contents | None:
         """All of a checkpoint, or None where it cannot be read, which is a finding."""
@@ -66,9 +67,15 @@ class Checkpoints:
             self._found.error("CHECKPOINT_CORRUPT", message, checkpoint.version, name)
         return contents
 
+    def has_sidecars(self, checkpoint: Checkpoint) -> bool:
+        """Whether a checkpoint that was read keeps its files in sidecars, whatever its name says."""
+        return checkpoint.key in self._with_sidecars
+
     def _check_sidecars(self, reader: Reader, checkpoint: Checkpoint) -> bool:
         """Whether every sidecar is there; the sizes that the checkpoint records are compared too."""
         whole = True
+        if reader.sidecars:
+            self._with_sidecars.add(checkpoint.key)
         for sidecar in reader.sidecars:
             bare = unquote(sidecar.path).rsplit("/", 1)[-1]
             size = self._sidecar_sizes().get(bare)

@@ -47,6 +47,8 @@ class Checked:
     data_files: int = 0
     deletion_vectors: int = 0
     footers: int = 0
+    # Versions whose protocol lost a feature: none of them leads anybody into what it left behind.
+    drops: int = 0
 
 
 @dataclass(frozen=True)

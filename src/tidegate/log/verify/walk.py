@@ -25,6 +25,7 @@ from tidegate.log.checksum import BOUNDARIES, Checksum
 from tidegate.log.segment import Checkpoint, Listing, LogFile
 from tidegate.log.table_log import TableLog
 from tidegate.log.verify import commits, compare
+from tidegate.log.verify.barriers import Barriers
 from tidegate.log.verify.checkpoints import Checkpoints
 from tidegate.log.verify.compactions import check_compaction
 from tidegate.log.verify.report import Checked, Findings, Progress
@@ -53,6 +54,7 @@ class Walk:
         self._found = found
         self._checked = checked
         self.checkpoints = Checkpoints(log, found)
+        self._barriers = Barriers(log, found, checked)
         self.state: State | None = State() if 0 in listing.commits else None
         self._head = -1
         self._steps: list[Step] = []
@@ -123,7 +125,9 @@ class Walk:
             if actions is not None:
                 with self._unreadable(version, commit.name.text):
                     moved = self._move(version, actions, info)
-            if not moved:
+            if moved and actions is not None and self.state is not None:
+                self._barriers.commit(version, actions, self.state.small.protocol)
+            elif not moved:
                 self._lose()
         compared: list[Checkpoint] = checkpoints
         if checkpoints and not self._at(version):
@@ -131,6 +135,8 @@ class Walk:
         self._check_checksum(version, info, read)
         for checkpoint in compared:
             self._compare(checkpoint)
+        if self._at(version) and self.state is not None:
+            self._barriers.check(version, self.state.small.protocol)
         if self._rows > _WINDOW_ROWS and self.state is not None and self._rows > self.state.rows:
             self._flush()
 
@@ -192,6 +198,7 @@ class Walk:
     def _lose(self) -> None:
         self._flush()
         self.state, self._time = None, None
+        self._barriers.lost()
 
     # ------------------------------------------------------------------ checkpoints
 
@@ -206,6 +213,7 @@ class Walk:
                 self._checked.checkpoints_unproven += 1
                 self.state = State.from_checkpoint(contents)
                 self._head = checkpoint.version
+                self._barriers.checkpoint(checkpoint, self.checkpoints.has_sidecars(checkpoint), self.state)
                 return checkpoints[n + 1 :]
         return []
 
@@ -216,6 +224,7 @@ class Walk:
             if contents is not None and self.state is not None:
                 self._checked.checkpoints += 1
                 self.checkpoints.compare(checkpoint, contents, self.state)
+                self._barriers.checkpoint(checkpoint, self.checkpoints.has_sidecars(checkpoint), self.state)
 
     # ------------------------------------------------------------------ checksums
 
