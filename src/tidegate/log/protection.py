@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from tidegate import properties
 from tidegate.errors import FileMissingError, StorageError, TidegateError
 from tidegate.log import checksum as checksums
-from tidegate.log.checkpoint.read import CheckpointReader
 from tidegate.log.segment import Listing
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
@@ -81,7 +80,7 @@ def _by_checkpoint(log: TableLog, listing: Listing, version: int) -> Protocol | 
         if checkpoint.version != version:
             continue
         try:
-            return CheckpointReader(log.store, log.log_dir, checkpoint).small.protocol
+            return log.reader(checkpoint).small.protocol
         except FileMissingError:
             continue
         except StorageError:

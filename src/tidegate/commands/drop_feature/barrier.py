@@ -12,7 +12,6 @@ import logging
 from tidegate import properties
 from tidegate.commands.drop_feature.removal import Work
 from tidegate.errors import BarrierCheckpointError, CheckpointCorruptError, TidegateError
-from tidegate.log.checkpoint.read import CheckpointReader
 from tidegate.log.checkpoint.write import write_checkpoint, write_checksum
 from tidegate.log.retention import clean_up
 from tidegate.log.snapshot import Snapshot
@@ -61,7 +60,7 @@ def _written(snapshot: Snapshot) -> None:
             raise CheckpointCorruptError(
                 f"The checkpoint has {found.size} bytes, {part.info.size} were written.", file=part.name.text
             )
-    small = CheckpointReader(log.store, log.log_dir, written.checkpoint).small
+    small = log.reader(written.checkpoint).small
     if (small.protocol, small.metadata) != (snapshot.protocol, snapshot.metadata):
         raise CheckpointCorruptError(
             "The checkpoint does not say the protocol and the metadata of its version.",

@@ -16,7 +16,7 @@ from tidegate.log.snapshot import Snapshot, load
 def history_contains(snapshot: Snapshot, feature: str) -> str | None:
     """Where the log up to a version shows the feature, as a clause; None where it nowhere does."""
     log = snapshot.log
-    listing = segments.list_log(log.store, log.log_dir, 0, snapshot.version)
+    listing = log.listing(0, snapshot.version)
     if feature == "v2Checkpoint":
         old = [c for c in listing.checkpoints if c.kind is Kind.V2]
         if old:

@@ -11,7 +11,6 @@ from tidegate.commands.drop_feature.barrier import barrier
 from tidegate.commands.drop_feature.removal import Estimate, Removal, Work
 from tidegate.errors import ProtectionWaitError
 from tidegate.log import protection
-from tidegate.log import segment as segments
 from tidegate.log.retention import clean_up
 from tidegate.log.snapshot import Snapshot
 from tidegate.protocol.protocol import CHECKPOINT_PROTECTION
@@ -42,7 +41,7 @@ def is_truncated(snapshot: Snapshot) -> bool:
     log, boundary = snapshot.log, protection.boundary(snapshot)
     if boundary <= 0:
         return True
-    listing = segments.list_log(log.store, log.log_dir, 0, boundary - 1)
+    listing = log.listing(0, boundary - 1)
     return not (listing.commits or listing.checkpoints)
 
 
