@@ -20,6 +20,8 @@ READ = frozenset(
         "endingVersion",
         "startingTimestamp",
         "endingTimestamp",
+        "tidegate.where",
+        "tidegate.columns",
     }
 )
 WRITE = frozenset(

@@ -12,7 +12,7 @@ from tidegate.commands.options import READ, Options
 from tidegate.errors import OptionError, SchemaInvalidError
 from tidegate.log.snapshot import Snapshot
 from tidegate.opening import open as open_table
-from tidegate.spark.scan.native import scan
+from tidegate.spark.scan.scans import scan
 
 
 def _bound(given: Options, which: str) -> int | str | None:
@@ -39,7 +39,12 @@ def snapshot_for(url: str | PathLike[str], options: Mapping[str, str]) -> Snapsh
 def read(
     spark: SparkSession, url: str | PathLike[str], options: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """The table at ``url`` as a DataFrame, pinned to the version it has now."""
+    """The table at ``url`` as a DataFrame, pinned to the version it has now.
+
+    The options ``tidegate.where`` (SQL) and ``tidegate.columns`` (names apart by commas) say beforehand
+    what is wanted, which is how files and columns are left out where Spark cannot tell us: on Connect,
+    and in places that it cannot open.
+    """
     given = Options(options or {}, READ)
     if given.flag("readChangeFeed"):
         return changes_between(
@@ -48,7 +53,24 @@ def read(
             _bound(given, "starting"),
             _bound(given, "ending"),
         )
-    return scan(spark, readable(snapshot_for(url, options or {})))
+    snapshot = readable(snapshot_for(url, options or {}))
+    columns = given.get("tidegate.columns")
+    wanted = None if columns is None else _columns(snapshot, columns)
+    return scan(spark, snapshot, where=given.get("tidegate.where"), columns=wanted)
+
+
+def _columns(snapshot: Snapshot, text: str) -> list[str]:
+    wanted = []
+    for name in (part.strip() for part in text.split(",")):
+        field = snapshot.schema.field(name)
+        if field is None:
+            raise OptionError(
+                f"tidegate.columns names {name!r}, which is no column of the table.",
+                table=snapshot.url,
+                hint=f"The columns are {', '.join(snapshot.schema.names)}.",
+            )
+        wanted.append(field.name)
+    return wanted
 
 
 def readable(snapshot: Snapshot) -> Snapshot:

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate import properties
-from tidegate.errors import OptionError
+from tidegate.errors import FileMissingError, OptionError, OutOfReachError
 from tidegate.files.partitions import serialize
 from tidegate.files.paths import encode_path
 from tidegate.log.actions import ADD_SCHEMA, CDC_SCHEMA, STRING_MAP, Add, to_batch
@@ -85,6 +85,7 @@ def write_files(
         portable.codec_of(metadata, passed)
         transaction.mark_written()
         commits = portable.write(data, metadata, place, operation=operation, options=passed, row_columns=rows)
+        _check_reach(transaction, commits)
         result = _actions(transaction, metadata, commits, data_change=not is_optimize)
         identity.move_marks(transaction, result.adds, numbered)
         return result
@@ -119,6 +120,23 @@ def way_of(
         or not can_open(spark, hadoop_root(transaction.log.url))
     )
     return "portable" if wanted else "native"
+
+
+def _check_reach(transaction: Transaction, commits: pa.Table) -> None:
+    """Refuse to commit files that were written where this process does not see them."""
+    if commits.num_rows == 0:
+        return
+    name = commits.column("path")[0].as_py()
+    try:
+        transaction.log.store.head(name)
+    except FileMissingError:
+        raise OutOfReachError(
+            "Spark's executors wrote the files of this write where this process does not see them.",
+            table=transaction.log.url,
+            file=name,
+            hint="Nothing was committed. With Spark Connect or a cluster, the table must lie where both "
+            "reach it under the same path: a shared file system or an object store.",
+        ) from None
 
 
 def _session_codec(frame: DataFrame) -> str | None:
