@@ -266,7 +266,7 @@ def _rewritten(
 def _rows(spark: SparkSession, snapshot: Snapshot, files: pa.Table) -> DataFrame:
     """The rows of some files; with their ids where the table tracks them."""
     if not snapshot.metadata.property(properties.ENABLE_ROW_TRACKING):
-        return scan(spark, snapshot, files)
+        return scan(spark, snapshot, files.drop_columns(["dataChange"]))
     frame = positioned(spark, snapshot, files)
     keep = {ROW_ID, ROW_COMMIT_VERSION}
     names = set(snapshot.schema.names)

@@ -14,23 +14,27 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from tidegate.commands import catalog
+from tidegate.commands import clone as cloning
+from tidegate.commands.convert import convert
 from tidegate.commands.detail import detail
+from tidegate.commands.generate import generate
 from tidegate.commands.read import read
+from tidegate.commands.restore import restore
+from tidegate.commands.vacuum_spark import vacuum
 from tidegate.errors import NotATableError, StorageError
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
 from tidegate.schema.paths import split_path
 from tidegate.spark.analysis import doors
-from tidegate.spark.confs import conf
 from tidegate.table import frames, naming
 from tidegate.table.alterations import Alterations
 from tidegate.table.builder import DeltaTableBuilder
+from tidegate.table.optimize import DeltaOptimizeBuilder
 from tidegate.table.values import checked, checked_values
 
 if TYPE_CHECKING:
     from tidegate.commands.create import Mode
     from tidegate.table.merge import DeltaMergeBuilder
-    from tidegate.table.optimize import DeltaOptimizeBuilder
 
 
 @doors
@@ -78,8 +82,6 @@ class DeltaTable(Alterations):
         partitionSchema: str | T.StructType | None = None,
     ) -> DeltaTable:
         """Make a Delta table of the parquet files at ``parquet.`/path```; no file is moved."""
-        from tidegate.commands.convert import convert
-
         log = convert(sparkSession, identifier, partitionSchema)
         return cls(sparkSession, log)
 
@@ -160,14 +162,10 @@ class DeltaTable(Alterations):
 
     def generate(self, mode: str) -> None:
         """Write manifests of the live files for engines that read those: ``symlink_format_manifest``."""
-        from tidegate.commands.generate import generate
-
         generate(self._log, mode)
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
         """Delete files that no version within the retention needs. An empty DataFrame, as Delta returns."""
-        from tidegate.commands.vacuum_spark import vacuum
-
         vacuum(self._spark, self._log, retentionHours)
         return self._spark.createDataFrame([], T.StructType([]))
 
@@ -184,16 +182,12 @@ class DeltaTable(Alterations):
         return self._restored(timestamp=timestamp)
 
     def _restored(self, version: int | None = None, timestamp: str | None = None) -> DataFrame:
-        from tidegate.commands.restore import restore
-
-        allowed = conf(self._spark, "restore.protocolDowngradeAllowed", False)
-        metrics = restore(self._log, version=version, timestamp=timestamp, allow_downgrade=allowed)
+        ignore = str(self._spark.conf.get("spark.sql.files.ignoreMissingFiles", "false")).lower() == "true"
+        metrics = restore(self._log, version=version, timestamp=timestamp, ignore_missing=ignore)
         return frames.rows(self._spark, [metrics], frames.RESTORE)
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """Compaction, Z-order and clustering."""
-        from tidegate.table.optimize import DeltaOptimizeBuilder
-
         return DeltaOptimizeBuilder(self._spark, self._log)
 
     def clone(
@@ -237,8 +231,6 @@ class DeltaTable(Alterations):
         version: int | None = None,
         timestamp: str | None = None,
     ) -> DeltaTable:
-        from tidegate.commands import clone as cloning
-
         place = naming.target(self._spark, target)
         cloning.clone(
             self._log,

@@ -327,6 +327,8 @@ def with_row_ids(changes: Changes, mark: int | None, version: int) -> tuple[Chan
             high = assigned.high_water_mark
             ids = pc.replace_with_mask(batch.column("baseRowId"), fresh, assigned.base_row_ids)
             batch = _set(batch, "baseRowId", ids)
+        if mark is None:
+            high = _above_given(batch.filter(pc.invert(fresh)), high)
         versions = row_ids.fill_commit_versions(batch.column("defaultRowCommitVersion"), version)
         out.append(_set(batch, "defaultRowCommitVersion", versions))
     changes = replace(changes, adds=tuple(out))
@@ -335,6 +337,15 @@ def with_row_ids(changes: Changes, mark: int | None, version: int) -> tuple[Chan
         others = tuple(d for d in changes.domains if d.domain != row_ids.DOMAIN)
         changes = replace(changes, domains=(*others, domain))
     return changes, high
+
+
+def _above_given(batch: pa.RecordBatch, high: int | None) -> int | None:
+    """The mark above the ids of files that bring theirs, as those of a clone do."""
+    if batch.num_rows == 0:
+        return high
+    ends = pc.add(batch.column("baseRowId"), pc.fill_null(num_records(batch.column("stats")), 0))
+    last = pc.max(ends).as_py() - 1
+    return last if high is None or last > high else high
 
 
 def with_deletion_times(changes: Changes, now: int) -> Changes:

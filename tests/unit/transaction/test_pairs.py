@@ -82,6 +82,10 @@ def settled(snapshot: Snapshot) -> State:
             checksums.count(snapshot.files().to_batches()),
             checksums.BOUNDARIES,
         )
+    # The names of the hidden columns for row ids are drawn at random, once for each table.
+    configuration = state.metadata.get("configuration", {})
+    for key in [k for k in configuration if k.startswith("delta.rowTracking.materialized")]:
+        configuration[key] = "drawn"
     return state
 
 

@@ -1,0 +1,213 @@
+"""CLONE, shallow: a new table whose log refers to the files of another one. No Spark is needed.
+
+The clone has an id and a history of its own; its protocol follows from the source's protocol and
+metadata alone. Paths become absolute, deletion vectors too. From there on both tables go their own
+ways; files that the source deletes with VACUUM are lost to the clone.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate import properties as props
+from tidegate.commands import clustering
+from tidegate.commands.detail import location
+from tidegate.commands.removes import with_data_change
+from tidegate.errors import MaintenanceRefusedError, TableExistsError
+from tidegate.files.deletion_vectors import relative_name
+from tidegate.files.paths import encode_path
+from tidegate.log.actions import DV_TYPE, Action
+from tidegate.log.snapshot import Snapshot, load
+from tidegate.log.table_log import TableLog
+from tidegate.metadata import Metadata
+from tidegate.opening import open as open_table
+from tidegate.protocol.protocol import Protocol
+from tidegate.transaction.pending import Operation
+from tidegate.transaction.transaction import Committed, Transaction
+
+# What belongs to the source's own history.
+_LEFT_BEHIND = (
+    props.IN_COMMIT_TIMESTAMP_VERSION.key,
+    props.IN_COMMIT_TIMESTAMP_TIMESTAMP.key,
+    props.REQUIRE_CHECKPOINT_PROTECTION_BEFORE.key,
+)
+
+
+def clone(
+    source: TableLog,
+    target: TableLog,
+    *,
+    shallow: bool = True,
+    replace: bool = False,
+    properties: Mapping[str, str] | None = None,
+    version: int | None = None,
+    timestamp: str | None = None,
+    if_not_exists: bool = False,
+    dry_run: bool = False,
+) -> dict[str, Any] | None:
+    """Make ``target`` a clone of ``source``, as it is or was; the metrics as Delta names them.
+
+    None where there is a table already and ``if_not_exists`` says to leave it.
+    """
+    if not shallow:
+        raise MaintenanceRefusedError(
+            "Only shallow clones are made: a deep one would copy the data.",
+            table=source.url,
+            hint="Pass isShallow=True, or copy the table by reading and writing it.",
+            errorClass="DELTA_UNSUPPORTED_DEEP_CLONE",
+        )
+    snapshot = snapshot_of(source, version, timestamp)
+    adds = absolute(snapshot)
+    metadata = cloned_metadata(snapshot.metadata, properties or {})
+    domains: list[Action] = []
+    if clustering.is_clustered(snapshot):
+        domains.append(snapshot.domains[clustering.DOMAIN])
+    parameters = {
+        "source": f"delta.`{location(source.url)}`",
+        "sourceVersion": snapshot.version,
+        "isShallow": "true",
+    }
+    return publish(
+        target,
+        adds,
+        metadata,
+        snapshot.protocol,
+        parameters,
+        domains=domains,
+        replace=replace,
+        if_not_exists=if_not_exists,
+        dry_run=dry_run,
+    )
+
+
+def snapshot_of(source: TableLog, version: int | None, timestamp: str | None) -> Snapshot:
+    """The source as it is to be cloned."""
+    if timestamp is not None:
+        return open_table(source.url, version=version, timestamp=timestamp)
+    return load(source, version)
+
+
+def publish(
+    target: TableLog,
+    adds: pa.Table,
+    metadata: Metadata,
+    protocol: Protocol | None,
+    parameters: Mapping[str, Any],
+    *,
+    domains: list[Action] | None = None,
+    replace: bool = False,
+    if_not_exists: bool = False,
+    dry_run: bool = False,
+) -> dict[str, Any] | None:
+    """Commit a table that refers to files elsewhere."""
+    transaction = Transaction.begin(target)
+    if transaction.snapshot is not None:
+        if if_not_exists:
+            return None
+        _check_replaceable(transaction.snapshot, replace)
+    size = pc.sum(adds.column("size")).as_py() or 0
+    metrics = {
+        "source_table_size": size,
+        "source_num_of_files": adds.num_rows,
+        "num_removed_files": 0,
+        "num_copied_files": 0,
+        "removed_files_size": 0,
+        "copied_files_size": 0,
+    }
+    if dry_run:
+        return metrics
+    _commit(transaction, adds, metadata, protocol, parameters, domains or [], metrics)
+    return metrics
+
+
+def _commit(
+    transaction: Transaction,
+    adds: pa.Table,
+    metadata: Metadata,
+    protocol: Protocol | None,
+    parameters: Mapping[str, Any],
+    domains: list[Action],
+    metrics: Mapping[str, Any],
+) -> Committed:
+    rules = transaction.log.registry.rules
+    if transaction.snapshot is not None:
+        transaction.read_table()
+        if protocol is not None:
+            transaction.update_protocol(transaction.snapshot.protocol.merge(protocol, rules=rules))
+    elif protocol is not None:
+        transaction.update_protocol(protocol)
+        # The source decides alone: neither the session's defaults nor Delta's add anything.
+        quiet = {props.IGNORE_PROTOCOL_DEFAULTS.key: "true"}
+        metadata = metadata.with_configuration({**metadata.configuration, **quiet})
+    transaction.update_metadata(
+        msgspec.structs.replace(metadata, id=str(uuid.uuid4()), created_time=transaction.log.clock())
+    )
+    return transaction.commit(
+        domains,
+        Operation("CLONE", parameters),
+        adds=with_data_change(adds, True),
+        metrics={_camel(k): v for k, v in metrics.items()},
+        retry=False,
+    )
+
+
+def _check_replaceable(target: Snapshot, replace: bool) -> None:
+    if not replace:
+        raise TableExistsError(
+            "There is a table already.",
+            table=target.url,
+            hint="Clone to another place, or replace an empty table with replace=True.",
+            errorClass="DELTA_TABLE_ALREADY_EXISTS",
+        )
+    if target.num_files:
+        raise MaintenanceRefusedError(
+            f"The table to be replaced holds {target.num_files} files; a clone replaces empty tables only.",
+            table=target.url,
+            hint="Delete its rows first, or clone to another place.",
+            errorClass="DELTA_UNSUPPORTED_NON_EMPTY_CLONE",
+        )
+
+
+def cloned_metadata(source: Metadata, overrides: Mapping[str, str]) -> Metadata:
+    """The source's metadata as the clone's, with the caller's properties over it."""
+    kept = {k: v for k, v in source.configuration.items() if k not in _LEFT_BEHIND}
+    asked = props.validate({k: str(v) for k, v in overrides.items()}, existing=kept)
+    return source.with_configuration({**kept, **asked})
+
+
+def absolute(snapshot: Snapshot) -> pa.Table:
+    """The live files with absolute paths, their deletion vectors too."""
+    files = snapshot.files()
+    root = encode_path(location(snapshot.url)) if snapshot.url.startswith("/") else snapshot.url
+    root = root.replace("file%3A", "file:", 1).rstrip("/")
+    paths = files.column("path").combine_chunks() if files.num_rows else pa.array([], pa.string())
+    elsewhere = pc.match_substring_regex(paths, r"^/|^[A-Za-z][A-Za-z0-9+.-]*:")
+    joined = pc.binary_join_element_wise(pa.scalar(root), paths, "/")
+    files = _set(files, "path", pc.if_else(elsewhere, paths, joined))
+    return _set(files, "deletionVector", _absolute_vectors(files.column("deletionVector"), root))
+
+
+def _absolute_vectors(vectors: pa.ChunkedArray, root: str) -> pa.Array:
+    out = []
+    for vector in vectors.to_pylist():
+        if vector is not None and vector["storageType"] == "u":
+            name = relative_name(vector["pathOrInlineDv"])
+            vector = {**vector, "storageType": "p", "pathOrInlineDv": f"{root}/{encode_path(name)}"}
+        out.append(vector)
+    return pa.array(out, DV_TYPE)
+
+
+def _set(files: pa.Table, name: str, column: pa.Array) -> pa.Table:
+    at = files.schema.get_field_index(name)
+    return files.set_column(at, files.schema.field(at), column)
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(p.capitalize() for p in rest)

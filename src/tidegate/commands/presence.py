@@ -1,0 +1,43 @@
+"""Whether the files that actions name are there: data files and the files of deletion vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+
+from tidegate.commands.vacuum import below, vector_names
+from tidegate.errors import FileMissingError
+from tidegate.log.table_log import TableLog
+from tidegate.storage.opening import open_store
+
+_THREADS = 8
+
+
+def missing_files(log: TableLog, files: pa.Table) -> list[str]:
+    """The names, below the table or absolute, of files that are not there."""
+    names = set(below(log.url, files.column("path")).to_pylist())
+    names |= vector_names(log.url, files.column("deletionVector"))
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="tidegate-presence") as pool:
+        found = pool.map(lambda name: (name, _is_there(log, name)), sorted(names))
+        return [name for name, there in found if not there]
+
+
+def _is_there(log: TableLog, name: str) -> bool:
+    try:
+        if name.startswith("/") or ":/" in name:
+            folder, _, leaf = name.rpartition("/")
+            open_store(folder or "/").head(leaf)
+        else:
+            log.store.head(name)
+    except FileMissingError:
+        return False
+    return True
+
+
+def shown(names: Iterable[str], most: int = 5) -> str:
+    """Some names for a message."""
+    names = list(names)
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,177 @@
+"""RESTORE: the table becomes what it was at an older version, as one new commit. No Spark is needed.
+
+The difference of the two sets of logical files (path and deletion vector) is committed as adds and
+removes that change data. Metadata and domains come back; what only ever moves forward does not go
+back: identity marks, column ids, row ids, features, the boundary of checkpoint protection.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate import properties
+from tidegate.commands.alter import begin
+from tidegate.commands.presence import missing_files, shown
+from tidegate.commands.removes import as_removes, with_data_change
+from tidegate.errors import DataFileMissingError, OptionError, VersionNotFoundError
+from tidegate.files import row_ids
+from tidegate.log.actions import Action, DomainMetadata
+from tidegate.log.history import version_at
+from tidegate.log.replay import file_keys
+from tidegate.log.snapshot import Snapshot, load
+from tidegate.log.table_log import TableLog
+from tidegate.metadata import Metadata
+from tidegate.opening import milliseconds
+from tidegate.schema.columns import identity_columns, with_high_water_mark
+from tidegate.schema.types import StructType
+from tidegate.transaction.pending import Operation
+
+_FORWARD = (
+    properties.COLUMN_MAPPING_MAX_ID.key,
+    properties.REQUIRE_CHECKPOINT_PROTECTION_BEFORE.key,
+)
+
+
+def restore(
+    log: TableLog,
+    *,
+    version: int | None = None,
+    timestamp: str | None = None,
+    ignore_missing: bool = False,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """Make the table what it was at a version or a time; the metrics as Delta names them."""
+    transaction, now = begin(log)
+    then = target_of(now, version, timestamp)
+    adds, gone = difference(now, then)
+    if not ignore_missing:
+        _check_present(log, adds, then.version)
+    metrics = {
+        "table_size_after_restore": then.size_in_bytes,
+        "num_of_files_after_restore": then.num_files,
+        "num_removed_files": gone.num_rows,
+        "num_restored_files": adds.num_rows,
+        "removed_files_size": pc.sum(gone.column("size")).as_py() or 0,
+        "restored_files_size": pc.sum(adds.column("size")).as_py() or 0,
+    }
+    if dry_run:
+        return metrics
+    transaction.read_table()
+    rules = log.registry.rules
+    log.registry.check_write(then.protocol, table=log.url, version=then.version)
+    protocol = now.protocol.merge(then.protocol, rules=rules)
+    if protocol != now.protocol:
+        transaction.update_protocol(protocol)
+    metadata = restored_metadata(now.metadata, then.metadata)
+    if metadata != now.metadata:
+        transaction.update_metadata(metadata)
+    actions: list[Action] = []
+    if protocol.supports("domainMetadata"):
+        actions += restored_domains(now, then)
+    operation = Operation("RESTORE", {"version": version, "timestamp": timestamp})
+    transaction.commit(
+        actions,
+        operation,
+        adds=with_data_change(adds, True),
+        removes=as_removes(gone, log.clock()),
+        metrics={_camel(k): v for k, v in metrics.items()},
+        retry=False,
+    )
+    return metrics
+
+
+def target_of(now: Snapshot, version: int | None, timestamp: str | None) -> Snapshot:
+    """The version to go back to; it must be an older one than the table has."""
+    if (version is None) == (timestamp is None):
+        raise OptionError("RESTORE takes a version or a timestamp, one of them.", table=now.url)
+    if timestamp is not None:
+        version = version_at(now.log, milliseconds(timestamp), latest=now)
+    assert version is not None
+    if version < 0:
+        raise OptionError(f"Version {version} is no version.", table=now.url)
+    if version > now.version:
+        raise VersionNotFoundError(
+            f"There is no version {version}; the latest is {now.version}.", table=now.url, version=version
+        )
+    if version == now.version:
+        raise OptionError(
+            f"The table is at version {version} already; there is nothing to restore.",
+            table=now.url,
+            hint="Choose an older version.",
+            errorClass="DELTA_CANNOT_RESTORE_TABLE_VERSION",
+        )
+    return load(now.log, version)
+
+
+def difference(now: Snapshot, then: Snapshot) -> tuple[pa.Table, pa.Table]:
+    """The files that must come back, and those that must go."""
+    new, old = then.files(), now.files()
+    new_keys, old_keys = _keys(new), _keys(old)
+    coming = new.filter(pc.invert(pc.is_in(new_keys, value_set=old_keys)))
+    going = old.filter(pc.invert(pc.is_in(old_keys, value_set=new_keys)))
+    return coming, going
+
+
+def _keys(files: pa.Table) -> pa.Array:
+    parts = [file_keys(b) for b in files.select(["path", "deletionVector"]).to_batches()]
+    return pa.concat_arrays([p.cast(pa.string()) for p in parts]) if parts else pa.array([], pa.string())
+
+
+def _check_present(log: TableLog, adds: pa.Table, version: int) -> None:
+    lost = missing_files(log, adds)
+    if lost:
+        raise DataFileMissingError(
+            f"{len(lost)} files of that version are gone: {shown(lost)}.",
+            table=log.url,
+            version=version,
+            hint="VACUUM has deleted them. Restore a younger version, or restore without them "
+            "(spark.sql.files.ignoreMissingFiles = true).",
+            errorClass="DELTA_CANNOT_RESTORE_TABLE_VERSION",
+        )
+
+
+def restored_metadata(now: Metadata, then: Metadata) -> Metadata:
+    """The metadata of then, but for what never goes back."""
+    configuration = dict(then.configuration)
+    for key in _FORWARD:
+        values = [int(c[key]) for c in (now.configuration, then.configuration) if c.get(key, "").isdigit()]
+        if values:
+            configuration[key] = str(max(values))
+    schema = _with_marks(then.schema, now.schema)
+    metadata = then.with_configuration(configuration)
+    return metadata if schema == then.schema else metadata.with_schema(schema)
+
+
+def _with_marks(then: StructType, now: StructType) -> StructType:
+    """Identity columns go on where they are: a number that was given out is never given again."""
+    marks = {c.name.lower(): c for c in identity_columns(now)}
+    for column in identity_columns(then):
+        current = marks.get(column.name.lower())
+        if current is None or current.high_water_mark is None:
+            continue
+        known = column.high_water_mark
+        ahead = max if column.step > 0 else min
+        mark = current.high_water_mark if known is None else ahead(known, current.high_water_mark)
+        then = with_high_water_mark(then, column.name, mark)
+    return then
+
+
+def restored_domains(now: Snapshot, then: Snapshot) -> list[DomainMetadata]:
+    """Domains as they were; row ids go on, and are kept by the commit itself."""
+    out = []
+    for name, domain in then.domains.items():
+        current = now.domains.get(name)
+        if name != row_ids.DOMAIN and (current is None or current.configuration != domain.configuration):
+            out.append(domain)
+    for name, domain in now.domains.items():
+        if name != row_ids.DOMAIN and name not in then.domains:
+            out.append(DomainMetadata(domain=name, configuration=domain.configuration, removed=True))
+    return out
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(p.capitalize() for p in rest)

@@ -1,0 +1,447 @@
+"""VACUUM: delete the files that no version within the retention needs. No Spark is needed.
+
+Kept are: live files, files removed within the retention, the deletion vectors and change files of
+both, and whatever is younger than the retention, which a writer may be about to commit. What is
+kept is decided first, from the log; everything else below the table may go. ``full`` lists the
+storage, ``lite`` takes its candidates from the commits since the last VACUUM.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate import properties
+from tidegate.errors import (
+    CatalogManagedError,
+    FileMissingError,
+    MaintenanceRefusedError,
+    OptionError,
+    RetentionTooShortError,
+)
+from tidegate.files.deletion_vectors import DeletionVector
+from tidegate.files.paths import resolve_path
+from tidegate.log.actions import CommitActions
+from tidegate.log.history import in_commit_era, in_commit_timestamp, modification_times
+from tidegate.log.segment import LogFile, list_log
+from tidegate.log.snapshot import Snapshot, load, read_commits
+from tidegate.log.table_log import TableLog
+from tidegate.schema.mapping import mapping_mode, physical_name
+from tidegate.transaction.pending import Operation
+from tidegate.transaction.transaction import Transaction
+
+_log = logging.getLogger(__name__)
+LAST_VACUUM = "_last_vacuum_info"
+_HOUR = 3_600_000
+_DAY = 24 * _HOUR
+_CHUNK = 1_000
+_THREADS = 8
+_SHOWN_FOLDERS = ("_change_data", "_delta_index")
+
+Mode = Literal["full", "lite"]
+Progress = Callable[[str, int, int | None], None]
+
+
+@dataclass(frozen=True)
+class Vacuumed:
+    """What a VACUUM deleted, or would delete: names below the table, in order, and their bytes."""
+
+    names: pa.Array
+    size: int
+    retention_ms: int
+    dry_run: bool
+    versions: tuple[int, ...] = ()
+
+    @property
+    def count(self) -> int:
+        return len(self.names)
+
+
+class _LastVacuum(msgspec.Struct, rename="camel"):
+    latest_commit_version_outside_of_retention_window: int | None = None
+
+
+@dataclass
+class _Guard:
+    """What may not go: names below the table, gathered from actions as they come."""
+
+    root: str
+    names: list[pa.Array] = field(default_factory=list)
+    vectors: set[str] = field(default_factory=set)
+
+    def keep(self, files: pa.Table | pa.RecordBatch) -> None:
+        """The data files and the deletion vectors of some actions."""
+        batches = files.to_batches() if isinstance(files, pa.Table) else [files]
+        for batch in batches:
+            self.names.append(below(self.root, batch.column("path")))
+            if "deletionVector" in batch.schema.names:
+                self.vectors |= vector_names(self.root, batch.column("deletionVector"))
+
+    def array(self) -> pa.Array:
+        parts = [*self.names, pa.array(sorted(self.vectors), pa.string())]
+        return pa.concat_arrays([p.cast(pa.string()) for p in parts])
+
+
+# ---------------------------------------------------------------------------- the command
+
+
+def vacuum(
+    log: TableLog,
+    retention_hours: float | None = None,
+    *,
+    mode: Mode = "full",
+    dry_run: bool = False,
+    inventory: pa.Table | None = None,
+    check_retention: bool = True,
+    log_commits: bool = True,
+    threads: int = _THREADS,
+    progress: Progress | None = None,
+) -> Vacuumed:
+    """Delete what no version of the last ``retention_hours`` needs; by default the table's own retention.
+
+    ``inventory`` replaces the listing: columns ``path``, ``length``, ``isDir``, ``modificationTime``
+    (milliseconds).
+    """
+    snapshot = load(log)
+    _check_protocol(snapshot)
+    retention = _retention(snapshot, retention_hours, check_retention)
+    if mode not in ("full", "lite"):
+        raise OptionError(f"There is no VACUUM mode {mode!r}; the modes are full and lite.")
+    if mode == "lite" and inventory is not None:
+        raise OptionError("VACUUM LITE takes its candidates from the log; an inventory goes with full.")
+    report = progress or _nothing
+    cutoff = log.clock() - retention
+    guard = protected(snapshot, cutoff)
+    report("listing", 0, None)
+    if mode == "lite":
+        found, last = _from_log(snapshot, cutoff)
+    else:
+        found = _listed(snapshot) if inventory is None else _inventory(log.url, inventory)
+        last = _latest_outside(snapshot, cutoff)
+    found = found.filter(pc.less(found.column("modified"), cutoff))
+    going = found.filter(pc.invert(pc.is_in(found.column("name"), value_set=guard.array())))
+    going = _without_recent_changes(snapshot, going, cutoff)
+    size = int(pc.sum(going.column("size")).as_py() or 0)
+    names = going.column("name").combine_chunks() if going.num_rows else pa.array([], pa.string())
+    if dry_run:
+        return Vacuumed(names, size, retention, True)
+    versions = []
+    if log_commits:
+        versions.append(_note_start(snapshot, names, size, retention, retention_hours, check_retention))
+    try:
+        _delete(log, names, threads, report)
+    except BaseException:
+        if log_commits:
+            _note_end(log, "FAILED", 0)
+        raise
+    if log_commits:
+        versions.append(_note_end(log, "COMPLETED", len(names)))
+    if last is not None:
+        text = msgspec.json.encode(_LastVacuum(last))
+        log.store.put(log.path(LAST_VACUUM), text)
+    _log.info("%s: VACUUM deleted %d files, %d bytes", log.url, len(names), size)
+    return Vacuumed(names, size, retention, False, tuple(versions))
+
+
+def _nothing(what: str, done: int, total: int | None) -> None:
+    return None
+
+
+def _check_protocol(snapshot: Snapshot) -> None:
+    """Who may not write a table may not delete its files either."""
+    for name in ("catalogManaged", "catalogOwned-preview"):
+        if snapshot.protocol.supports(name):
+            raise CatalogManagedError(
+                "The table's catalog decides which versions there are; it is not vacuumed from outside.",
+                table=snapshot.url,
+                errorClass="DELTA_UNSUPPORTED_VACUUM_ON_MANAGED_TABLE",
+            )
+    snapshot.log.registry.check_write(snapshot.protocol, table=snapshot.url, version=snapshot.version)
+
+
+def _retention(snapshot: Snapshot, hours: float | None, check: bool) -> int:
+    configured = snapshot.metadata.property(properties.DELETED_FILE_RETENTION)
+    if hours is None:
+        return configured
+    if isinstance(hours, bool) or not isinstance(hours, int | float) or hours < 0 or hours != hours:
+        raise RetentionTooShortError(
+            f"The retention is {hours!r} hours; it is a number from 0 on.", table=snapshot.url
+        )
+    retention = int(hours * _HOUR)
+    if check and retention < configured:
+        raise RetentionTooShortError(
+            f"{hours:g} hours are shorter than the table's own retention of {configured / _HOUR:g} hours: "
+            "readers of older versions and writers at work could lose their files.",
+            table=snapshot.url,
+            hint="If you are certain that there are none, switch the check off: "
+            "spark.databricks.delta.retentionDurationCheck.enabled = false, or --no-check.",
+        )
+    return retention
+
+
+# ---------------------------------------------------------------------------- what is kept
+
+
+def protected(snapshot: Snapshot, cutoff: int) -> _Guard:
+    """What versions younger than ``cutoff`` need, and the one that was current then."""
+    guard = _Guard(snapshot.url)
+    guard.keep(snapshot.files(columns=["path", "deletionVector"]))
+    tombstones = snapshot.tombstones(expired=True)
+    times = pc.fill_null(tombstones.column("deletionTimestamp"), 0)
+    guard.keep(tombstones.filter(pc.greater_equal(times, cutoff)).select(["path", "deletionVector"]))
+    if cutoff < snapshot.tombstone_horizon():
+        # A longer retention than the table's: checkpoints have dropped tombstones that still count.
+        for _, actions in _commits_since(snapshot, cutoff):
+            for batch in actions.removes:
+                times = pc.fill_null(batch.column("deletionTimestamp"), 0)
+                young = batch.filter(pc.greater_equal(times, cutoff))
+                guard.keep(young.select(["path", "deletionVector"]))
+    return guard
+
+
+def _without_recent_changes(snapshot: Snapshot, going: pa.Table, cutoff: int) -> pa.Table:
+    """Change files are in no snapshot: those of commits within the retention are kept by name."""
+    changes = pc.match_substring_regex(going.column("name"), r"(?:^|/)cdc-|^_change_data/")
+    if not pc.any(changes).as_py():
+        return going
+    kept: list[pa.Array] = []
+    for _, actions in _commits_since(snapshot, cutoff):
+        kept += [below(snapshot.url, b.column("path")) for b in actions.cdcs]
+    if not kept:
+        return going
+    return going.filter(pc.invert(pc.is_in(going.column("name"), value_set=pa.concat_arrays(kept))))
+
+
+def _commits_since(snapshot: Snapshot, moment: int) -> Iterator[tuple[LogFile, CommitActions]]:
+    """The commits of a time and later; a day's slack, since clocks differ."""
+    log = snapshot.log
+    listing = list_log(log.store, log.log_dir, 0, snapshot.version)
+    for version in sorted(listing.commits):
+        if listing.commits[version].info.modified >= moment - _DAY:
+            yield from read_commits(log, version, limit=1)
+
+
+def below(root: str, paths: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Paths of the log as names below the table; those elsewhere keep their absolute form."""
+    if isinstance(paths, pa.ChunkedArray):
+        paths = paths.combine_chunks()
+    odd = pc.match_substring_regex(paths, r"%|^/|^[A-Za-z][A-Za-z0-9+.-]*:|^\.|//|/\.")
+    if not pc.any(odd).as_py():
+        return paths
+    fixed = [
+        _name_below(root, p) if o else p for p, o in zip(paths.to_pylist(), odd.to_pylist(), strict=True)
+    ]
+    return pa.array(fixed, pa.string())
+
+
+def _name_below(root: str, path: str) -> str:
+    found = resolve_path(path)
+    if not found.absolute:
+        return found.name
+    name = found.name
+    if name.startswith("file:"):
+        name = "/" + name.removeprefix("file:").lstrip("/")
+    prefix = root.rstrip("/") + "/"
+    return name[len(prefix) :] if name.startswith(prefix) else name
+
+
+def vector_names(root: str, vectors: pa.Array | pa.ChunkedArray) -> set[str]:
+    """The files of deletion vectors, as names below the table."""
+    if isinstance(vectors, pa.ChunkedArray):
+        vectors = vectors.combine_chunks()
+    if vectors.null_count == len(vectors):
+        return set()
+    kinds = pc.struct_field(vectors, "storageType").to_pylist()
+    places = pc.struct_field(vectors, "pathOrInlineDv").to_pylist()
+    out = set()
+    for kind, place in set(zip(kinds, places, strict=True)):
+        if kind is None or kind == "i":
+            continue
+        file = DeletionVector(storage_type=kind, path_or_inline_dv=place, size_in_bytes=0, cardinality=0).file
+        if file is not None:
+            out.add(file if kind == "u" else _name_below(root, file))
+    return out
+
+
+# ---------------------------------------------------------------------------- candidates
+
+_FOUND = pa.schema([("name", pa.string()), ("size", pa.int64()), ("modified", pa.int64())])
+
+
+def _listed(snapshot: Snapshot) -> pa.Table:
+    """Every file below the table that is the table's business."""
+    mode = mapping_mode(snapshot.metadata)
+    partitions = [physical_name(f, mode) for f in snapshot.metadata.partition_schema.fields]
+    partitions += [f.name for f in snapshot.metadata.partition_schema.fields]
+    names: list[str] = []
+    sizes: list[int] = []
+    times: list[int] = []
+    for info in snapshot.log.store.list_from("", recursive=True):
+        if not hidden(info.name, partitions):
+            names.append(info.name)
+            sizes.append(info.size)
+            times.append(info.modified)
+    return pa.table([names, sizes, times], schema=_FOUND)
+
+
+def hidden(name: str, partitions: Sequence[str] = ()) -> bool:
+    """Whether a name is none of the table's data: some folder of it, or the file, begins with _ or a dot."""
+    if name[:1] not in "_." and "/_" not in name and "/." not in name:
+        return False
+    *folders, leaf = name.split("/")
+    if leaf[:1] in ("_", "."):
+        return True
+    for folder in folders:
+        if folder[:1] not in ("_", "."):
+            continue
+        if not folder.startswith(_SHOWN_FOLDERS) and not any(folder.startswith(f"{p}=") for p in partitions):
+            return True
+    return False
+
+
+def _inventory(root: str, given: pa.Table) -> pa.Table:
+    """An inventory, as a listing."""
+    needed = {"path", "length", "isDir", "modificationTime"}
+    missing = needed - set(given.column_names)
+    if missing:
+        raise OptionError(
+            f"The inventory has no column {', '.join(sorted(missing))}.",
+            hint="It needs path string, length bigint, isDir boolean, modificationTime bigint.",
+            errorClass="DELTA_INVALID_INVENTORY_SCHEMA",
+        )
+    files = given.filter(pc.invert(pc.fill_null(given.column("isDir"), False)))
+    names = []
+    for path in files.column("path").to_pylist():
+        # Inventories are listings: paths are literal, not URI-encoded as in the log.
+        plain = path.removeprefix("file:") if path.startswith("file:") else path
+        plain = "/" + plain.lstrip("/") if path.startswith("file:") else plain
+        prefix = root.rstrip("/") + "/"
+        names.append(plain[len(prefix) :] if plain.startswith(prefix) else plain)
+    table = pa.table(
+        [
+            pa.array(names, pa.string()),
+            files.column("length").cast(pa.int64()),
+            files.column("modificationTime").cast(pa.int64()),
+        ],
+        schema=_FOUND,
+    )
+    mask = [not (hidden(n) or n.startswith("/") or "://" in n) for n in names]
+    return table.filter(pa.array(mask, pa.bool_()))
+
+
+def _latest_outside(snapshot: Snapshot, cutoff: int) -> int | None:
+    """The newest version that was committed before ``cutoff``."""
+    log = snapshot.log
+    listing = list_log(log.store, log.log_dir, 0, snapshot.version)
+    commits = [listing.commits[v] for v in sorted(listing.commits)]
+    times = modification_times(commits)
+    era = in_commit_era(snapshot)
+    last = None
+    for found in commits:
+        version = found.name.version
+        moment = times[version]
+        if era is not None and version >= era.version:
+            moment = in_commit_timestamp(log, found)
+        if moment >= cutoff:
+            break
+        last = version
+    return last
+
+
+def _from_log(snapshot: Snapshot, cutoff: int) -> tuple[pa.Table, int | None]:
+    """What the commits since the last VACUUM took out of the table, and how far that goes."""
+    log = snapshot.log
+    start = _last_vacuum(log)
+    last = _latest_outside(snapshot, cutoff)
+    listing = list_log(log.store, log.log_dir, 0, snapshot.version)
+    first = min(listing.commits, default=0)
+    begin = 0 if start is None else start + 1
+    if last is None or begin > last:
+        return _FOUND.empty_table(), last if last is not None else start
+    if first > begin:
+        raise MaintenanceRefusedError(
+            f"VACUUM LITE needs the commits from version {begin} on, and the log begins at {first}.",
+            table=snapshot.url,
+            hint="Run a full VACUUM once; LITE goes on from there.",
+            errorClass="DELTA_CANNOT_VACUUM_LITE",
+        )
+    names: set[str] = set()
+    for version in range(begin, last + 1):
+        for _, actions in read_commits(log, version, limit=1):
+            for batch in actions.removes:
+                names.update(below(log.url, batch.column("path")).to_pylist())
+                names |= vector_names(log.url, batch.column("deletionVector"))
+            for batch in actions.cdcs:
+                names.update(below(log.url, batch.column("path")).to_pylist())
+    inside = sorted(n for n in names if not n.startswith("/") and "://" not in n)
+    return _headed(log, inside), last
+
+
+def _headed(log: TableLog, names: Sequence[str]) -> pa.Table:
+    """The names that are there, with their sizes and times."""
+
+    def head(name: str) -> tuple[str, int, int] | None:
+        try:
+            info = log.store.head(name)
+        except FileMissingError:
+            return None
+        return name, info.size, info.modified
+
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="tidegate-vacuum") as pool:
+        rows = [r for r in pool.map(head, names) if r is not None]
+    columns: list[Any] = [list(c) for c in zip(*rows, strict=True)] if rows else [[], [], []]
+    return pa.table(columns, schema=_FOUND)
+
+
+def _last_vacuum(log: TableLog) -> int | None:
+    try:
+        text = log.store.get(log.path(LAST_VACUUM))
+        said = msgspec.json.decode(text, type=_LastVacuum)
+        return said.latest_commit_version_outside_of_retention_window
+    except (FileMissingError, msgspec.DecodeError):
+        return None
+
+
+# ---------------------------------------------------------------------------- deleting
+
+
+def _delete(log: TableLog, names: pa.Array, threads: int, report: Progress) -> None:
+    """Delete in chunks, side by side; the store takes Hadoop's checksum files along."""
+    total = len(names)
+    chunks = [names.slice(at, _CHUNK) for at in range(0, total, _CHUNK)]
+    done = 0
+
+    def one(chunk: pa.Array) -> int:
+        log.store.delete(chunk.to_pylist())
+        return len(chunk)
+
+    with ThreadPoolExecutor(max(1, threads), thread_name_prefix="tidegate-vacuum") as pool:
+        for count in pool.map(one, chunks):
+            done += count
+            report("deleting", done, total)
+
+
+def _note_start(
+    snapshot: Snapshot, names: pa.Array, size: int, retention: int, hours: float | None, check: bool
+) -> int:
+    parameters: dict[str, Any] = {"retentionCheckEnabled": str(check).lower()}
+    if hours is not None:
+        parameters["specifiedRetentionMillis"] = retention
+    parameters["defaultRetentionMillis"] = snapshot.metadata.property(properties.DELETED_FILE_RETENTION)
+    metrics = {"numFilesToDelete": len(names), "sizeOfDataToDelete": size}
+    transaction = Transaction(snapshot.log, snapshot)
+    return transaction.commit(operation=Operation("VACUUM START", parameters), metrics=metrics).version
+
+
+def _note_end(log: TableLog, status: str, deleted: int) -> int:
+    transaction = Transaction.begin(log)
+    metrics = {"numDeletedFiles": deleted, "numVacuumedDirectories": 0}
+    operation = Operation("VACUUM END", {"status": status})
+    return transaction.commit(operation=operation, metrics=metrics).version
