@@ -12,7 +12,12 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException
+from pyspark.errors import (
+    AnalysisException,
+    IllegalArgumentException,
+    ParseException,
+    UnsupportedOperationException,
+)
 
 from tidegate import errors
 from tidegate.errors import TidegateError
@@ -26,6 +31,7 @@ _KINDS: tuple[tuple[type[TidegateError], tuple[type, ...]], ...] = (
     (errors.PropertyError, (AnalysisException, IllegalArgumentException)),
     (errors.OptionError, (AnalysisException, IllegalArgumentException)),
     (errors.RetentionTooShortError, (IllegalArgumentException,)),
+    (errors.MultipleMatchesError, (UnsupportedOperationException,)),
     (errors.TableError, (AnalysisException,)),
     (errors.PredicateError, (AnalysisException,)),
     (errors.NotATableError, (AnalysisException,)),

@@ -30,7 +30,6 @@ from tidegate.log.snapshot import Snapshot
 from tidegate.metadata import Metadata
 from tidegate.schema.mapping import mapping_mode, physical_to_logical
 from tidegate.schema.types import INTEGER, LONG, STRING, StructField, StructType
-from tidegate.spark import jvm
 from tidegate.spark.scan.native import FilePlanner, live_rows
 from tidegate.spark.scan.projection import Layout
 from tidegate.spark.scan.widening import by_stored_type, narrow_decimals
@@ -105,8 +104,6 @@ def places(
     """``positioned`` with ``NUMBER`` and ``PLACE``; files are numbered in their order, or as told."""
     listed = files.select(FILE_COLUMNS) if files is not None else snapshot.files(columns=FILE_COLUMNS)
     counted = list(range(listed.num_rows)) if numbers is None else list(numbers)
-    if jvm.is_connect(spark):
-        return _portable(spark, snapshot, listed, counted)
     layout = Layout.of(snapshot.metadata)
     given = _with_constants(listed, layout, counted)
     if narrow_decimals(layout):
@@ -119,16 +116,6 @@ def places(
         for p, (way, _) in zip(planners, ways, strict=True)
     ]
     return Positioned(reduce(DataFrame.unionAll, frames), snapshot, planners)
-
-
-def _portable(spark: SparkSession, snapshot: Snapshot, files: pa.Table, numbers: Sequence[int]) -> Positioned:
-    """The same by public API alone: the portable scan has the paths, a small join their numbers."""
-    from tidegate.spark.scan import scans
-
-    frame = scans.positioned(spark, snapshot, files)
-    named = pa.table({FILE: files.column("path"), NUMBER: pa.array(numbers, pa.int32())})
-    frame = frame.join(F.broadcast(spark.createDataFrame(named)), FILE)
-    return Positioned(frame.withColumn(PLACE, place(F.col(NUMBER), F.col(ROW))), snapshot)
 
 
 def place(number: Column, row: Column) -> Column:

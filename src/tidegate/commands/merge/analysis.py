@@ -1,0 +1,242 @@
+"""A MERGE understood, before anything runs: what each clause sets, and the schema the table will have.
+
+Conditions and values see what their clause may see: both sides where rows match, the source alone where
+rows are inserted, the table alone where the source has no match. ``*`` stands for all columns of the
+table, or with schema evolution for all of the source, and then new columns join the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidegate.commands.assignments import (
+    Assignment,
+    assignments_of,
+    check_paths,
+    new_values,
+    no_target,
+    target_path,
+    typed,
+)
+from tidegate.commands.conditions import shape
+from tidegate.commands.merge.clauses import Clause
+from tidegate.commands.merge.source import Source
+from tidegate.errors import MergeInvalidError
+from tidegate.log.snapshot import Snapshot
+from tidegate.schema.columns import generated_columns, identity_columns
+from tidegate.schema.paths import Path, split_path
+from tidegate.schema.types import StructType
+from tidegate.spark.expressions import analysed, as_column, qualified, shown
+from tidegate.spark.write.fit import merged
+
+
+@dataclass(frozen=True)
+class Understood:
+    """One clause: its number in the MERGE, its condition and what it sets."""
+
+    number: int
+    clause: Clause
+    condition: Column | None
+    text: str | None
+    assignments: tuple[Assignment, ...] = ()
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A whole MERGE: the condition, the clauses by kind, and the schema the table will have."""
+
+    condition: Column
+    text: str
+    schema: StructType
+    matched: tuple[Understood, ...]
+    not_matched: tuple[Understood, ...]
+    by_source: tuple[Understood, ...]
+
+    @property
+    def updates(self) -> tuple[Understood, ...]:
+        return tuple(u for u in (*self.matched, *self.by_source) if u.clause.action == "update")
+
+    @property
+    def deletes(self) -> tuple[Understood, ...]:
+        return tuple(u for u in (*self.matched, *self.by_source) if u.clause.action == "delete")
+
+    @property
+    def inserts_only(self) -> bool:
+        return not self.matched and not self.by_source
+
+
+def analyse(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    alias: str,
+    source: Source,
+    condition: str | Column,
+    clauses: Sequence[Clause],
+    *,
+    evolves: bool,
+) -> Analysis:
+    """Understand a MERGE, or say what is wrong with it."""
+    target = shape(spark, snapshot.schema, alias)
+    both = target.crossJoin(source.given)
+    text = analysed(both, condition, "The condition of MERGE").text
+    schema = evolved(snapshot.schema, source, clauses, alias) if evolves else snapshot.schema
+    sees = {"matched": both, "not matched": source.given, "not matched by source": target}
+    found: dict[str, list[Understood]] = {when: [] for when in sees}
+    for number, clause in enumerate(clauses):
+        reader = _Reader(snapshot.schema, schema, source, alias, sees[clause.when], evolves)
+        found[clause.when].append(reader.understood(number, clause))
+    return Analysis(
+        as_column(condition),
+        text,
+        schema,
+        tuple(found["matched"]),
+        tuple(found["not matched"]),
+        tuple(found["not matched by source"]),
+    )
+
+
+def evolved(have: StructType, source: Source, clauses: Sequence[Clause], alias: str) -> StructType:
+    """The table's schema with the columns of the source that clauses set and the table lacks."""
+    active = [c for c in clauses if c.when != "not matched by source"]
+    star = any(c.is_star for c in active)
+    named = [_stripped(name, alias) for c in active for name in (c.values or {})]
+    return merged(have, _assigned(source.schema, {_key(p) for p in named}, star, ()))
+
+
+def _stripped(name: str, alias: str) -> Path:
+    path = split_path(name)
+    return path[1:] if len(path) > 1 and path[0].casefold() == alias.casefold() else path
+
+
+def _key(path: Path) -> Path:
+    return tuple(p.casefold() for p in path)
+
+
+def _assigned(schema: StructType, named: set[Path], star: bool, at: Path) -> StructType:
+    """Of the source's fields those that some clause sets, by name or by ``*``."""
+    out = []
+    for f in schema.fields:
+        path = (*at, f.name.casefold())
+        inside = any(p[: len(path)] == path and len(p) > len(path) for p in named)
+        if path in named:
+            out.append(f)
+        elif isinstance(f.type, StructType) and (star or inside):
+            out.append(f.with_type(_assigned(f.type, named, star, path)))
+        elif star:
+            out.append(f)
+    return StructType(tuple(out))
+
+
+class _Reader:
+    """Understands the clauses of one kind."""
+
+    def __init__(
+        self,
+        have: StructType,
+        schema: StructType,
+        source: Source,
+        alias: str,
+        frame: DataFrame,
+        evolves: bool,
+    ) -> None:
+        self.have = have
+        self.schema = schema
+        self.source = source
+        self.alias = alias
+        self.frame = frame
+        self.evolves = evolves
+
+    def understood(self, number: int, clause: Clause) -> Understood:
+        condition, text = None, None
+        if clause.condition is not None:
+            text = analysed(self.frame, clause.condition, f"The condition of {clause}").text
+            condition = as_column(clause.condition)
+        assigned = () if clause.action == "delete" else tuple(self._assignments(clause))
+        identities = {i.name.casefold() for i in identity_columns(self.have)}
+        if clause.action == "update" and any(a.path[0].casefold() in identities for a in assigned):
+            assigned = self._without_identities(clause, assigned, identities)
+        # A type that does not fit is told before anything is read.
+        old = StructType() if clause.action == "insert" else self.have
+        new_values(self.schema, old, assigned, lambda name: qualified(self.alias, name))
+        return Understood(number, clause, condition, text, assigned)
+
+    def _without_identities(
+        self, clause: Clause, assigned: tuple[Assignment, ...], names: set[str]
+    ) -> tuple[Assignment, ...]:
+        if not clause.is_star:
+            raise MergeInvalidError(
+                f"{clause} sets an identity column, which cannot be updated.",
+                errorClass="DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED",
+            )
+        return tuple(a for a in assigned if a.path[0].casefold() not in names)
+
+    def _assignments(self, clause: Clause) -> list[Assignment]:
+        if clause.values is None:
+            return self._star(clause)
+        if not self.evolves or clause.when == "not matched by source":
+            return assignments_of(self.frame, self.have, clause.values, self.alias, str(clause))
+        paths = []
+        for name in clause.values:
+            path = target_path(name, self.have, self.alias)
+            if path is None:
+                # A column that joins the table by this very clause: the source has it.
+                path = target_path(name, self.schema, self.alias)
+            if path is None:
+                raise no_target(name, self.schema, str(clause))
+            paths.append(path)
+        check_paths(paths, self.schema, str(clause))
+        values = list(clause.values.values())
+        types = typed(self.frame, values, str(clause))
+        return [
+            Assignment(p, as_column(v), t, missing=True) for p, v, t in zip(paths, values, types, strict=True)
+        ]
+
+    def _star(self, clause: Clause) -> list[Assignment]:
+        if self.evolves:
+            keeps = clause.action == "update"
+            return [
+                Assignment((self._name(f.name),), self.source.column(f.name), f.type, True, keeps)
+                for f in self.source.schema.fields
+            ]
+        generated = {g.name.casefold() for g in generated_columns(self.have)}
+        generated |= {i.name.casefold() for i in identity_columns(self.have)}
+        out = []
+        for f in self.have.fields:
+            found = self.source.schema.field(f.name)
+            if found is not None:
+                out.append(Assignment((f.name,), self.source.column(found.name), found.type))
+            elif f.name.casefold() not in generated:
+                raise MergeInvalidError(
+                    f"{clause} sets every column, but the source has no {f.name}; it has "
+                    f"{', '.join(self.source.names)}.",
+                    hint="Name the columns to set, or let the schema evolve.",
+                )
+        return out
+
+    def _name(self, name: str) -> str:
+        found = self.schema.field(name)
+        return name if found is None else found.name
+
+
+def clause_number(clauses: Sequence[Understood]) -> Column:
+    """The number of the first clause whose condition is true, null if none is."""
+    out = F.lit(None).cast("int")
+    for u in reversed(clauses):
+        number = F.lit(u.number)
+        out = number if u.condition is None else F.when(u.condition, number).otherwise(out)
+    return out
+
+
+def described(clauses: Sequence[Understood]) -> list[dict[str, str]]:
+    """Clauses as the history tells them."""
+    return [
+        {
+            **({} if u.clause.condition is None else {"predicate": u.text or shown(u.clause.condition)}),
+            "actionType": u.clause.action,
+        }
+        for u in clauses
+    ]

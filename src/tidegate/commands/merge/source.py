@@ -1,0 +1,95 @@
+"""The source of a MERGE, read once: its rows stay what they are while they are asked for again.
+
+Each row gets a number of its own, and the rows are kept by Spark with their lineage cut: a block that is
+lost fails the command, where reading a source anew could give other rows. Names, aliases and columns that
+a user has taken from the frame mean the same in every frame that comes out of here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidegate.schema.types import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType
+from tidegate.spark.expressions import qualified, quote
+from tidegate.spark.jvm import is_connect
+from tidegate.spark.write.fit import schema_of
+
+SOURCE_ROW = "__tidegate_source_row"
+# What Spark may send to every task; beyond it the source is shuffled.
+_BROADCAST = 48 << 20
+_WIDTHS = {
+    "byte": 1,
+    "boolean": 1,
+    "short": 2,
+    "integer": 4,
+    "float": 4,
+    "date": 4,
+    "string": 20,
+    "binary": 100,
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """The source as the user gave it; ``kept`` is the same with numbered rows, once it was read."""
+
+    given: DataFrame
+    alias: str | None
+    schema: StructType
+
+    @classmethod
+    def of(cls, frame: DataFrame) -> Source:
+        alias: str | None = None
+        if is_connect(frame.sparkSession):
+            plan: Any = frame._plan
+            alias = getattr(plan, "_alias", None) or "__tidegate_source"
+            frame = frame.alias(alias)
+        return cls(frame, alias, schema_of(frame))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.schema.names
+
+    def column(self, name: str) -> Column:
+        """A column of the source, whatever the other side calls its own."""
+        if self.alias is not None:
+            return qualified(self.alias, name)
+        return self.given[quote(name)]
+
+    def named(self, frame: DataFrame) -> DataFrame:
+        """A frame that came from the source, under the source's name where that gets lost."""
+        return frame if self.alias is None else frame.alias(self.alias)
+
+    def read(self) -> DataFrame:
+        """The rows, numbered, read now."""
+        numbered = self.given.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
+        return self.named(kept(numbered))
+
+    def broadcasts(self, rows: int) -> bool:
+        """Whether so many rows of the source are few enough to be sent to every task."""
+        spark = self.given.sparkSession
+        said = str(spark.conf.get("spark.sql.autoBroadcastJoinThreshold") or "")
+        if said.strip().startswith("-"):
+            return False
+        return rows * (16 + sum(_width(f.type) for f in self.schema.fields)) <= _BROADCAST
+
+
+def kept(frame: DataFrame) -> DataFrame:
+    """The frame's rows, computed now and kept while they are needed."""
+    return frame.localCheckpoint(eager=True)
+
+
+def _width(kind: DataType) -> int:
+    if isinstance(kind, StructType):
+        return sum(_width(f.type) for f in kind.fields)
+    if isinstance(kind, ArrayType):
+        return 4 * _width(kind.element)
+    if isinstance(kind, MapType):
+        return 4 * (_width(kind.key) + _width(kind.value))
+    if isinstance(kind, DecimalType):
+        return 16
+    return _WIDTHS.get(kind.name, 8) if isinstance(kind, PrimitiveType) else 8
