@@ -182,7 +182,8 @@ def as_frame(spark: SparkSession, table: pa.Table) -> DataFrame:
     """An Arrow table as a DataFrame with exactly its types."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return spark.createDataFrame(table, schema=from_arrow_schema(table.schema))
+    # In one piece: PySpark loses the rows of tables whose first chunks are empty.
+    return spark.createDataFrame(table.combine_chunks(), schema=from_arrow_schema(table.schema))
 
 
 def everything(node: Any) -> bool:
