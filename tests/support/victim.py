@@ -1,0 +1,129 @@
+"""A Spark driver made to be killed, a process of its own: ``python -m support.victim DIRECTORY MASTER CONFS``.
+
+It reads orders from its input, one JSON object a line, and answers each with one. An order may name a
+point at which to stop: there the process concerned (a Python worker in the middle of its rows, or the
+driver itself) says so through the pipe ``DIRECTORY/stopped``, with its ids, and waits until somebody
+opens the pipe that it names. So whoever kills knows exactly what had been done by then.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+STOPPED = "stopped"
+
+
+def stop_here(directory: str, where: str) -> None:
+    """Say that this process stands still, and stand still until it is let go."""
+    gate = os.path.join(directory, f"gate-{os.getpid()}-{where}")
+    os.mkfifo(gate)
+    parent = os.getppid()
+    with open(f"/proc/{parent}/stat") as stat:
+        grandparent = int(stat.read().rsplit(")", 1)[1].split()[1])
+    said = {"where": where, "pid": os.getpid(), "parent": parent, "grandparent": grandparent, "gate": gate}
+    with open(os.path.join(directory, STOPPED), "w") as pipe:
+        pipe.write(json.dumps(said) + "\n")
+    with open(gate) as waiting:
+        waiting.read()
+
+
+def stopping_at(directory: str, number: int, attempts: int) -> Callable[[int], int]:
+    """A function of rows that stops at the row ``number`` in the first ``attempts`` attempts of its task.
+
+    It travels to the workers by value: they know nothing of this module.
+    """
+
+    def passing(value: int) -> int:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        if value == number and context is not None and context.attemptNumber() < attempts:
+            stop_here(directory, f"row-{context.attemptNumber()}")
+        return value
+
+    return passing
+
+
+class Orders:
+    """What the victim can be told to do."""
+
+    def __init__(self, spark: Any, directory: str) -> None:
+        self.spark = spark
+        self.directory = directory
+
+    def _held(self, frame: Any, row: int, attempts: int) -> Any:
+        from pyspark.sql import functions as F
+
+        held = F.udf(stopping_at(self.directory, row, attempts), "long")
+        return frame.withColumn("id", held("id"))
+
+    def write(self, table: str, first: int, last: int, row: int, attempts: int, portable: bool) -> Any:
+        """Append the numbers from ``first`` to ``last``, in four tasks."""
+        frame = self._held(self.spark.range(first, last + 1, 1, 4), row, attempts)
+        writer = frame.write.format("delta").mode("append")
+        writer.option("tidegate.write.portable", portable).save(table)
+        return "written"
+
+    def stream(self, source: str, table: str, checkpoint: str, point: str, number: int) -> Any:
+        """Stream one file a batch, and stop at a point of the batch (or of the row) ``number``."""
+        frame = self.spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(source)
+        if point == "rows":
+            frame = self._held(frame, number, 1)
+        else:
+            self._stop_driver(point, number)
+        writer = frame.writeStream.format("delta").option("checkpointLocation", checkpoint)
+        writer.trigger(availableNow=True).start(table).awaitTermination()
+        return "streamed"
+
+    def _stop_driver(self, point: str, number: int) -> None:
+        """Stop around the commit of a batch: when all its files are written, or when it has been made."""
+        from tidegate.commands import stream
+        from tidegate.transaction.transaction import Transaction
+
+        write, commit = stream.write, Transaction.commit
+
+        def stopping_write(*args: Any, **kwargs: Any) -> Any:
+            done = write(*args, **kwargs)
+            if kwargs["options"]["txnVersion"] == str(number):
+                stop_here(self.directory, point)
+            return done
+
+        def stopping_commit(self_: Any, actions: Any, operation: Any, **kwargs: Any) -> Any:
+            if operation.parameters.get("epochId") == str(number):
+                stop_here(self.directory, point)
+            return commit(self_, actions, operation, **kwargs)
+
+        if point == "after commit":
+            stream.write = stopping_write
+        else:
+            Transaction.commit = stopping_commit  # type: ignore[method-assign, assignment]
+
+
+def main() -> None:
+    from pyspark import cloudpickle
+
+    import tidegate
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    directory, master, confs = sys.argv[1:]
+    spark = tidegate.session(master=master, app_name="tidegate-victim", **json.loads(confs))
+    spark.sparkContext.setLogLevel("OFF")
+    tidegate.enable(spark)
+    context: Any = spark.sparkContext
+    orders = Orders(spark, directory)
+    print(json.dumps({"jvm": context._jvm.java.lang.ProcessHandle.current().pid()}), flush=True)
+    for line in sys.stdin:
+        order = json.loads(line)
+        try:
+            answer = {"ok": getattr(orders, order.pop("do"))(**order)}
+        except Exception as e:
+            answer = {"error": type(e).__name__, "says": str(e)[:2000]}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
