@@ -1,7 +1,8 @@
 """The front doors: ``enable`` completes what a user's own Spark calls cannot do by themselves.
 
 What is hooked, and why, stands in the module of each door: ``batch`` (``spark.read``, ``df.write``),
-``catalog`` (tables by name), ``streams`` (``spark.readStream``, ``df.writeStream``).
+``catalog`` (tables by name), ``streams`` (``spark.readStream``, ``df.writeStream``),
+``connect`` (the same on Spark Connect).
 How a hook is put in place stands in ``hooks``. Sessions that are not enabled are never touched.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from tidegate.doors import batch, catalog, streams
+from tidegate.doors import batch, catalog, statements, streams
 from tidegate.doors.hooks import is_enabled, mark, unmark
 from tidegate.errors import OptionError
 from tidegate.spark.confs import session_defaults
@@ -21,15 +22,18 @@ __all__ = ["disable", "enable", "is_enabled", "session_defaults"]
 def enable(spark: SparkSession) -> SparkSession:
     """Make ``format("delta")`` work in this session and in those derived from it; returns it."""
     if is_connect(spark):
-        raise OptionError(
-            "This release serves classic Spark sessions; Spark Connect comes with a later one.",
-        )
+        from tidegate.doors import connect
+
+        mark(spark)
+        connect.install()
+        return spark
     _refuse_jvm_delta(spark)
     mark(spark)
     batch.install()
     catalog.install()
     catalog.attach(spark)
     streams.install()
+    statements.install()
     return spark
 
 

@@ -86,7 +86,7 @@ class DeltaTableBuilder:
             _need_text(comment, "Column comment")
             metadata["comment"] = comment
         if isinstance(generatedAlwaysAs, IdentityGenerator):
-            metadata.update(_identity(generatedAlwaysAs, explicit=False))
+            metadata.update(identity_metadata(generatedAlwaysAs, explicit=False))
         elif generatedAlwaysAs is not None:
             _need_text(generatedAlwaysAs, "Column generation expression")
             metadata["delta.generationExpression"] = generatedAlwaysAs
@@ -95,7 +95,7 @@ class DeltaTableBuilder:
                 raise TypeError(
                     f"generatedByDefaultAs must be an IdentityGenerator, found {type(generatedByDefaultAs)}"
                 )
-            metadata.update(_identity(generatedByDefaultAs, explicit=True))
+            metadata.update(identity_metadata(generatedByDefaultAs, explicit=True))
         self._columns.append(T.StructField(colName, kind, nullable, metadata))
         return self
 
@@ -154,7 +154,7 @@ class DeltaTableBuilder:
         return parse_schema(T.StructType(self._columns).json())
 
 
-def _identity(generator: IdentityGenerator, *, explicit: bool) -> dict[str, Any]:
+def identity_metadata(generator: IdentityGenerator, *, explicit: bool) -> dict[str, Any]:
     for value, what in ((generator.start, "start"), (generator.step, "step")):
         if isinstance(value, bool) or not isinstance(value, int):
             raise TypeError(f"The {what} of an IdentityGenerator is an integer, found {type(value)}")

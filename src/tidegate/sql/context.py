@@ -1,0 +1,143 @@
+"""What running a statement needs: the session, Spark's own ``sql``, and how tables are looked up.
+
+A table is ours if it is named by its path or the catalog says that its format is delta. All references
+of one statement to one table see one version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate.commands import catalog
+from tidegate.commands.changes import changes_between
+from tidegate.commands.read import readable
+from tidegate.errors import OptionError, SqlSyntaxError
+from tidegate.log.snapshot import Snapshot, load
+from tidegate.log.table_log import TableLog
+from tidegate.opening import open as open_table
+from tidegate.spark.jvm import is_connect
+from tidegate.spark.scan.scans import scan
+from tidegate.sql.nodes import TableRef
+from tidegate.sql.references import Changes, Found, references, replaced
+from tidegate.table.delta import DeltaTable
+
+SparkSql = Callable[..., DataFrame]
+_VIEW = "__tidegate_"
+
+
+@dataclass
+class Context:
+    """One statement in one session."""
+
+    spark: SparkSession
+    spark_sql: SparkSql
+    _latest: dict[str, Snapshot] = field(default_factory=dict)
+
+    # ------------------------------------------------------------------ tables
+
+    def is_ours(self, ref: TableRef) -> bool:
+        return ref.path is not None or catalog.location_of(self.spark, ref.name) is not None
+
+    def table(self, ref: TableRef) -> DeltaTable:
+        """The Delta table that a statement speaks of; a typed error if there is none."""
+        if ref.path is not None:
+            return DeltaTable.forPath(self.spark, ref.path)
+        return DeltaTable(self.spark, catalog.log_of(self.spark, ref.name), ref.name)
+
+    def log(self, ref: TableRef) -> TableLog:
+        return self.table(ref)._log
+
+    def snapshot(self, ref: TableRef) -> Snapshot:
+        """The version that a reference asks for, the newest without one."""
+        log = self.log(ref)
+        if ref.version is not None:
+            return open_table(log.url, version=self.version(ref.version))
+        if ref.timestamp is not None:
+            return open_table(log.url, timestamp=self.moment(ref.timestamp))
+        if log.url not in self._latest:
+            self._latest[log.url] = load(log)
+        return self._latest[log.url]
+
+    # ------------------------------------------------------------------ values in a statement
+
+    def value(self, text: str) -> Any:
+        """What an expression without columns comes to."""
+        row = self.spark_sql(f"SELECT {text}").first()
+        return row[0] if row is not None else None
+
+    def version(self, text: str) -> int:
+        """A version: a number, also between quotes."""
+        bare = text.strip().strip("'\"")
+        if bare.isdecimal():
+            return int(bare)
+        found = self.value(text)
+        if isinstance(found, int) and not isinstance(found, bool) and found >= 0:
+            return found
+        raise SqlSyntaxError(f"A version is a whole number, not {text}.")
+
+    def moment(self, text: str) -> str:
+        """A timestamp in the session's zone, as text in UTC."""
+        millis = self.value(f"unix_millis(CAST(({text}) AS TIMESTAMP))")
+        if millis is None:
+            raise OptionError(
+                f"{text} is no timestamp.",
+                hint="Write it as '2024-01-31 12:00:00'.",
+                errorClass="DELTA_INVALID_TIMESTAMP_FORMAT",
+            )
+        return datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat(timespec="milliseconds")
+
+    # ------------------------------------------------------------------ queries
+
+    def query(self, text: str, arguments: Any = None) -> DataFrame:
+        """A query through Spark, with the places that need us planned as native scans."""
+        found = [f for f in references(text) if isinstance(f.what, Changes) or self.is_ours(f.what)]
+        if not found:
+            return self._through(text, arguments)
+        views: dict[str, DataFrame] = {}
+        new = replaced(text, found, lambda place: "`" + self._view(place, views) + "`")
+        for name, frame in views.items():
+            frame.createOrReplaceTempView(name)
+        try:
+            return self._through(new, arguments)
+        finally:
+            # An analysed plan holds its tables itself; a Connect client analyses later, by name.
+            if not is_connect(self.spark):
+                for name in views:
+                    self.spark.catalog.dropTempView(name)
+
+    def _through(self, text: str, arguments: Any) -> DataFrame:
+        return self.spark_sql(text) if arguments is None else self.spark_sql(text, arguments)
+
+    def _view(self, place: Found, views: dict[str, DataFrame]) -> str:
+        """The name of the view that stands in for a place; made once for each version of a table."""
+        if isinstance(place.what, Changes):
+            key, make = self._changes(place.what)
+        else:
+            snapshot = self.snapshot(place.what)
+            key, make = f"{snapshot.url}@{snapshot.version}", lambda: scan(self.spark, readable(snapshot))
+        name = _VIEW + hashlib.sha256(key.encode()).hexdigest()[:16]
+        if name not in views:
+            views[name] = make()
+        return name
+
+    def _changes(self, call: Changes) -> tuple[str, Callable[[], DataFrame]]:
+        """``table_changes(name, start[, end])`` and ``table_changes_by_path(path, start[, end])``."""
+        if not 2 <= len(call.arguments) <= 3:
+            raise SqlSyntaxError(f"{call.function} takes a table, a start and maybe an end.")
+        name = str(self.value(call.arguments[0]))
+        log = TableLog.at(name) if call.function.endswith("by_path") else catalog.log_of(self.spark, name)
+        start, end = (self._bound(call.arguments[i]) if i < len(call.arguments) else None for i in (1, 2))
+        key = f"{log.url}#{start}#{end}"
+        return key, lambda: changes_between(self.spark, log.url, start, end)
+
+    def _bound(self, text: str) -> int | str:
+        found = self.value(text)
+        if isinstance(found, int) and not isinstance(found, bool):
+            return found
+        return self.moment(text)

@@ -1,0 +1,68 @@
+"""Running the statements that look after tables: VACUUM, OPTIMIZE, REORG, RESTORE, CONVERT, GENERATE."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from tidegate.commands.convert import convert as run_convert
+from tidegate.commands.reorg import purge
+from tidegate.commands.vacuum_spark import vacuum as run_vacuum
+from tidegate.errors import OptionError
+from tidegate.sql import nodes
+from tidegate.sql.context import Context
+from tidegate.sql.tables import nothing
+from tidegate.table.frames import OPTIMIZE, rows
+
+
+def vacuum(context: Context, node: nodes.Vacuum) -> DataFrame:
+    """The table's path; of a dry run the files that would go."""
+    log = context.log(node.table)
+    inventory = None if node.inventory is None else context.query(f"SELECT * FROM {node.inventory}")
+    done = run_vacuum(
+        context.spark,
+        log,
+        node.retain_hours,
+        dry_run=node.dry_run,
+        mode="lite" if node.mode == "lite" else "full" if node.mode == "full" else None,
+        inventory=inventory,
+    )
+    paths = [f"{log.url}/{n}" for n in done.names.to_pylist()] if node.dry_run else [log.url]
+    return rows(context.spark, [{"path": p} for p in paths], "path string")
+
+
+def optimize(context: Context, node: nodes.Optimize) -> DataFrame:
+    builder = context.table(node.table).optimize()
+    if node.where is not None:
+        builder = builder.where(node.where)
+    if node.zorder:
+        if node.full:
+            raise OptionError("OPTIMIZE FULL reclusters a clustered table; ZORDER BY does not go with it.")
+        return builder.executeZOrderBy(*node.zorder)
+    return builder.executeFull() if node.full else builder.executeCompaction()
+
+
+def reorg(context: Context, node: nodes.Reorg) -> DataFrame:
+    if node.action != "PURGE":
+        raise OptionError(
+            f"REORG TABLE ... APPLY ({node.action}) is not served.", hint="APPLY (PURGE) rewrites files."
+        )
+    done = purge(context.spark, context.log(node.table), where=node.where)
+    return rows(context.spark, [{"path": done.path, "metrics": done.metrics}], OPTIMIZE)
+
+
+def restore(context: Context, node: nodes.Restore) -> DataFrame:
+    table = context.table(node.table)
+    if node.table.version is not None:
+        return table.restoreToVersion(context.version(node.table.version))
+    assert node.table.timestamp is not None
+    return table.restoreToTimestamp(context.moment(node.table.timestamp))
+
+
+def convert(context: Context, node: nodes.Convert) -> DataFrame:
+    run_convert(context.spark, node.table.name, node.partition_schema, statistics=node.statistics)
+    return nothing(context)
+
+
+def generate(context: Context, node: nodes.Generate) -> DataFrame:
+    context.table(node.table).generate(node.mode)
+    return nothing(context)
