@@ -63,7 +63,7 @@ class SplitBuilder:
         # One thread keeps the order of rows, and leaves the other cores to other tasks.
         self._writer = self._index.writer(heap, 1)
         has_rows = rows and bool(mapping.stored)
-        self._rows = _RowFile(self._dir / ROWS, row_schema(mapping)) if has_rows else None
+        self._rows = RowFile(self._dir / ROWS, row_schema(mapping)) if has_rows else None
         self.statistics = Collector(mapping, statistics)
         self._sources: list[Source] = []
         self._begin(None)
@@ -162,7 +162,7 @@ def _null_names(batch: pa.RecordBatch, mapping: DocMapping) -> list[list[str]]:
     return out
 
 
-class _RowFile:
+class RowFile:
     """The stored columns, in blocks of a fixed number of rows but for the last."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:

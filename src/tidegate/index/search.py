@@ -39,7 +39,7 @@ class Work(Protocol):
     @property
     def schema(self) -> pa.Schema: ...
 
-    def __call__(self, target: Target) -> pa.Table: ...
+    def __call__(self, target: Any, /) -> pa.Table: ...
 
 
 def targets_of(scope: Scope, files: pa.Table) -> list[Target]:
@@ -74,7 +74,7 @@ def in_driver(targets: Sequence[Target], limit: int | None) -> bool:
     return sum(t.split is None or not cache.has(t.split) for t in targets) <= most
 
 
-def run_here(work: Callable[[Target], pa.Table], targets: Sequence[Target]) -> Iterable[pa.Table]:
+def run_here(work: Callable[[Any], pa.Table], targets: Sequence[Any]) -> Iterable[pa.Table]:
     """The results of the targets in their order, a few at a time."""
     if len(targets) <= 1:
         yield from map(work, targets)
@@ -83,7 +83,7 @@ def run_here(work: Callable[[Target], pa.Table], targets: Sequence[Target]) -> I
         yield from pool.map(work, targets)
 
 
-def run_on_executors(spark: SparkSession, work: Work, targets: Sequence[Target]) -> DataFrame:
+def run_on_executors(spark: SparkSession, work: Work, targets: Sequence[Any]) -> DataFrame:
     """The results of the targets as a DataFrame, in no order."""
     from pyspark.sql.pandas.types import from_arrow_schema
 

@@ -21,8 +21,6 @@ from tidegate.errors import TidegateError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.index.work import Target
-
 _BATCH = 10_000
 _MARK = re.compile(r"TIDEGATE-INDEX\[([A-Za-z0-9+/=]+)\]")
 Batches = Iterator[pa.RecordBatch]
@@ -75,7 +73,7 @@ def task(function: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]
     return run
 
 
-def described(spark: SparkSession, targets: Sequence[Target], tasks: int) -> DataFrame:
+def described(spark: SparkSession, targets: Sequence[Any], tasks: int) -> DataFrame:
     """One row for each group of targets."""
     groups = [list(targets[i::tasks]) for i in range(tasks)]
     rows = pa.table({"group": pa.array([pickle.dumps(g) for g in groups if g], pa.binary())})
