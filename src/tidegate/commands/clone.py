@@ -27,9 +27,10 @@ from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
 from tidegate.opening import open as open_table
+from tidegate.protocol import negotiate
 from tidegate.protocol.protocol import Protocol
 from tidegate.transaction.pending import Operation
-from tidegate.transaction.transaction import Committed, Transaction
+from tidegate.transaction.transaction import Committed, Transaction, tracked
 
 # What belongs to the source's own history.
 _LEFT_BEHIND = (
@@ -135,21 +136,27 @@ def _commit(
     domains: list[Action],
     metrics: Mapping[str, Any],
 ) -> Committed:
-    rules = transaction.log.registry.rules
+    registry = transaction.log.registry
+    now = transaction.log.clock()
+    metadata = msgspec.structs.replace(metadata, id=str(uuid.uuid4()), created_time=now)
+    actions = list(domains)
     if transaction.snapshot is not None:
         transaction.read_table()
+        held = transaction.snapshot.protocol
         if protocol is not None:
-            transaction.update_protocol(transaction.snapshot.protocol.merge(protocol, rules=rules))
-    elif protocol is not None:
-        transaction.update_protocol(protocol)
-        # The source decides alone: neither the session's defaults nor Delta's add anything.
-        quiet = {props.IGNORE_PROTOCOL_DEFAULTS.key: "true"}
-        metadata = metadata.with_configuration({**metadata.configuration, **quiet})
-    transaction.update_metadata(
-        msgspec.structs.replace(metadata, id=str(uuid.uuid4()), created_time=transaction.log.clock())
-    )
+            transaction.update_protocol(held.merge(protocol, rules=registry.rules))
+        transaction.update_metadata(metadata)
+    elif protocol is None:
+        transaction.update_metadata(metadata)
+    else:
+        # The source decides alone: neither the session's defaults nor Delta's add anything, and what
+        # Delta keeps in the properties (column ids, names of hidden columns) is kept as it is.
+        protocol, stored = negotiate.apply_properties(protocol, metadata.configuration, registry)
+        metadata = tracked(metadata.with_configuration(stored))
+        protocol = negotiate.upgrade_for_metadata(protocol, metadata, registry) or protocol
+        actions += [protocol, metadata]
     return transaction.commit(
-        domains,
+        actions,
         Operation("CLONE", parameters),
         adds=with_data_change(adds, True),
         metrics={_camel(k): v for k, v in metrics.items()},

@@ -274,7 +274,7 @@ class Transaction:
         protocol = self._protocol_to_create(metadata)
         configuration = negotiate.configuration_for_new_table(metadata.configuration, self._defaults)
         metadata = _mapped(metadata.with_configuration(properties.validate(configuration)), None)
-        metadata = _tracked(metadata)
+        metadata = tracked(metadata)
         metadata.validate()
         if metadata.created_time is None:
             metadata = msgspec.structs.replace(metadata, created_time=self.log.clock())
@@ -294,7 +294,7 @@ class Transaction:
         protocol, stored = negotiate.apply_properties(current, asked, registry)
         kept = {k: v for k, v in metadata.configuration.items() if k not in asked}
         configuration = {**negotiate.strip_protocol_properties(kept), **stored}
-        metadata = _tracked(_mapped(metadata.with_configuration(configuration), snapshot.metadata))
+        metadata = tracked(_mapped(metadata.with_configuration(configuration), snapshot.metadata))
         metadata.validate()
         protocol = negotiate.check_requirements(metadata, protocol, registry) or protocol
         self._new_metadata = metadata
@@ -752,7 +752,7 @@ def _with_boundary(changes: Changes, metadata: Metadata, version: int) -> Change
     return replace(changes, metadata=base.with_configuration({**base.configuration, **boundary}))
 
 
-def _tracked(metadata: Metadata) -> Metadata:
+def tracked(metadata: Metadata) -> Metadata:
     """Metadata that names the hidden columns for ids of rows that move, where the table tracks its rows."""
     if not _keeps_rows(metadata):
         return metadata

@@ -1,0 +1,321 @@
+"""VACUUM: what it deletes, what it must not, and whom it refuses. No Spark."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.lifetimes import HOUR, Lifetime
+from support.tables import RawTable, features
+from tidegate.commands.vacuum import below, hidden, vacuum
+from tidegate.errors import (
+    CatalogManagedError,
+    MaintenanceRefusedError,
+    OptionError,
+    ProtocolError,
+    RetentionTooShortError,
+    StorageError,
+)
+from tidegate.log.snapshot import load
+from tidegate.log.table_log import TableLog
+
+WEEK = 168
+
+
+def _run(table: Lifetime, hours: float | None = None, **more: Any) -> set[str]:
+    done = vacuum(table.log, hours, check_retention=False, **more)
+    table.forget(len(done.versions))
+    return set(done.names.to_pylist())
+
+
+# ---------------------------------------------------------------------------- by brute force
+
+RETENTIONS = st.sampled_from([None, 0, 24, 168, 500])
+STEPS = st.one_of(
+    st.tuples(st.just("wait"), st.sampled_from([1, 30, 100, 170, 400])),
+    st.tuples(st.just("add"), st.booleans()),
+    st.tuples(st.just("remove"), st.integers(0, 9)),
+    st.tuples(st.just("update"), st.integers(0, 9)),
+    st.tuples(st.just("orphan"), st.none()),
+    st.tuples(st.just("checkpoint"), st.none()),
+    st.tuples(
+        st.just("vacuum"),
+        st.tuples(st.sampled_from([None, 0, 24, 168, 500]), st.sampled_from(["full", "lite"])),
+    ),
+)
+
+
+def _play(table: Lifetime, steps: list[tuple[str, Any]]) -> None:
+    reached = 0
+    for what, value in steps:
+        if what == "wait":
+            table.wait(value)
+        elif what == "add":
+            table.add(vector=value, deep=value)
+        elif what in ("remove", "update"):
+            getattr(table, what)(value)
+        elif what == "orphan":
+            table.orphan()
+        elif what == "checkpoint":
+            table.checkpoint()
+        else:
+            hours, mode = value
+            cutoff = table.now - (WEEK if hours is None else hours) * HOUR
+            # What a shorter retention has let go before is not asked for again.
+            reached = max(reached, cutoff)
+            idle = table.idle(cutoff)
+            before = table.names()
+            deleted = _run(table, hours, mode=mode)
+            assert table.names() == before - deleted
+            assert table.needed(reached) <= table.names(), "a retained version has lost a file"
+            if mode == "full":
+                assert idle - table.needed(cutoff) <= deleted
+                assert not table.idle(cutoff)
+
+
+@given(st.lists(STEPS, min_size=3, max_size=25))
+def test_no_version_within_the_retention_ever_loses_a_file(steps: list[tuple[str, Any]]) -> None:
+    _play(Lifetime(), [*steps, ("vacuum", (None, "full"))])
+
+
+@given(st.lists(STEPS, min_size=3, max_size=20))
+def test_lite_finds_whatever_commits_took_out(steps: list[tuple[str, Any]]) -> None:
+    """Orphans aside, lite and full leave the same files behind."""
+    plain = [s for s in steps if s[0] not in ("orphan", "vacuum")]
+    full, lite = Lifetime(), Lifetime()
+    for table, mode in ((full, "full"), (lite, "lite")):
+        _play(table, plain)
+        table.wait(200)
+        _run(table, mode=mode)
+    assert len(full.names()) == len(lite.names())
+
+
+# ---------------------------------------------------------------------------- one by one
+
+
+@pytest.fixture
+def table() -> Lifetime:
+    made = Lifetime()
+    made.add()
+    made.add(vector=True)
+    made.update(0)
+    return made
+
+
+def test_live_files_and_their_vectors_stay_however_old(table: Lifetime) -> None:
+    table.wait(10_000)
+    before = set(table.versions[-1].files)
+    _run(table, 0)
+    assert before <= table.names()
+
+
+def test_files_removed_within_the_retention_stay(table: Lifetime) -> None:
+    table.wait(500)
+    table.remove(0)
+    table.wait(WEEK - 1)
+    assert not {n for n in _run(table) if n.startswith("part")}
+    table.wait(2)
+    assert {n for n in _run(table) if n.startswith("part")}
+
+
+def test_a_longer_retention_than_the_tables_is_honoured_beyond_its_checkpoints(table: Lifetime) -> None:
+    table.wait(100)
+    table.remove(0)
+    table.wait(300)
+    table.add()
+    table.checkpoint()
+    assert load(table.log).tombstones(expired=True).num_rows == 0
+    assert not {n for n in _run(table, 1000) if n.startswith("part")}
+
+
+def test_change_files_of_commits_within_the_retention_stay_even_if_written_long_before() -> None:
+    table = Lifetime()
+    table.add()
+    name = table._put("_change_data/cdc-slow.parquet")
+    table.wait(200)
+    table.update(0, change=name)
+    assert name not in _run(table)
+    # Clocks differ, so commits are looked at a day longer.
+    table.wait(WEEK + 25)
+    assert name in _run(table)
+
+
+def test_files_that_may_be_committed_yet_stay(table: Lifetime) -> None:
+    name = table.orphan()
+    table.wait(WEEK - 1)
+    assert name not in _run(table)
+    table.wait(2)
+    assert name in _run(table)
+
+
+def test_a_dry_run_tells_and_does_nothing(table: Lifetime) -> None:
+    name = table.orphan()
+    table.wait(WEEK + 1)
+    before, version = table.names(), load(table.log).version
+    done = vacuum(table.log, dry_run=True)
+    assert name in done.names.to_pylist()
+    assert done.size >= 4
+    assert (table.names(), load(table.log).version) == (before, version)
+
+
+def test_start_and_end_are_in_the_history(table: Lifetime) -> None:
+    table.orphan()
+    table.wait(WEEK + 1)
+    done = vacuum(table.log)
+    end, start = load(table.log).history(2)
+    assert (start["operation"], end["operation"]) == ("VACUUM START", "VACUUM END")
+    assert start["operationMetrics"]["numFilesToDelete"] == str(done.count)
+    assert start["operationParameters"]["retentionCheckEnabled"] == "true"
+    assert start["operationParameters"]["defaultRetentionMillis"] == str(WEEK * HOUR)
+    assert end["operationParameters"]["status"] == "COMPLETED"
+    assert end["operationMetrics"]["numDeletedFiles"] == str(done.count)
+    version = load(table.log).version
+    vacuum(table.log, log_commits=False)
+    assert load(table.log).version == version
+
+
+def test_a_vacuum_that_fails_says_so_and_the_next_one_finishes(table: Lifetime) -> None:
+    name = table.orphan()
+    table.wait(WEEK + 1)
+    deletes = []
+
+    def failing(names: Any) -> None:
+        deletes.append(list(names))
+        raise StorageError("The disk is on fire.")
+
+    original = table.raw.memory.delete
+    table.raw.memory.delete = failing  # type: ignore[method-assign]
+    with pytest.raises(StorageError):
+        vacuum(table.log)
+    table.raw.memory.delete = original  # type: ignore[method-assign]
+    assert deletes
+    assert load(table.log).history(1)[0]["operationParameters"]["status"] == "FAILED"
+    vacuum(table.log)
+    assert name not in table.names()
+
+
+def test_a_retention_below_the_tables_own_is_refused_unless_the_check_is_off(table: Lifetime) -> None:
+    with pytest.raises(RetentionTooShortError, match="168"):
+        vacuum(table.log, 167)
+    for bad in (-1, float("nan"), "many"):
+        with pytest.raises(RetentionTooShortError):
+            vacuum(table.log, bad, check_retention=False)  # type: ignore[arg-type]
+    vacuum(table.log, 168)
+    vacuum(table.log, 0, check_retention=False)
+
+
+def test_whom_the_protocol_shuts_out_may_not_delete() -> None:
+    writers = RawTable().create(protocol=features(writers=["somethingNew"]))
+    with pytest.raises(ProtocolError):
+        vacuum(writers.log)
+    assert writers.load().version == 0
+    managed = RawTable()
+    managed.create(protocol=features("catalogManaged", "vacuumProtocolCheck", writers=["inCommitTimestamp"]))
+    with pytest.raises((CatalogManagedError, ProtocolError)):
+        vacuum(managed.log)
+
+
+# ---------------------------------------------------------------------------- lite and inventories
+
+
+def test_lite_looks_at_commits_alone_and_remembers_how_far_it_came(table: Lifetime) -> None:
+    orphan = table.orphan()
+    table.wait(10)
+    table.remove(0)
+    table.wait(WEEK + 1)
+    gone = _run(table, mode="lite")
+    assert gone
+    assert orphan not in gone
+    info = json.loads(table.raw.store.get("_delta_log/_last_vacuum_info"))
+    assert info == {"latestCommitVersionOutsideOfRetentionWindow": 4}
+    table.wait(WEEK + 1)
+    assert _run(table, mode="lite") == set()
+
+
+def test_lite_needs_the_commits_since_the_last_time(table: Lifetime) -> None:
+    table.checkpoint()
+    table.wait(WEEK + 1)
+    table.raw.store.delete(["_delta_log/00000000000000000000.json", "_delta_log/00000000000000000001.json"])
+    with pytest.raises(MaintenanceRefusedError, match="LITE"):
+        vacuum(table.log, mode="lite")
+    vacuum(table.log)
+    vacuum(table.log, mode="lite")
+
+
+def test_an_inventory_stands_for_the_listing(table: Lifetime) -> None:
+    one, other = table.orphan(), table.orphan()
+    table.wait(WEEK + 1)
+    inventory = pa.table(
+        {
+            "path": [one, "a-folder", *table.versions[-1].files],
+            "length": [4, 0, *([4] * len(table.versions[-1].files))],
+            "isDir": [False, True, *([False] * len(table.versions[-1].files))],
+            "modificationTime": [0] * (2 + len(table.versions[-1].files)),
+        }
+    )
+    assert _run(table, inventory=inventory) == {one}
+    assert other in table.names()
+    with pytest.raises(OptionError, match="isDir"):
+        vacuum(table.log, inventory=inventory.drop_columns(["isDir"]))
+    with pytest.raises(OptionError, match="inventory"):
+        vacuum(table.log, mode="lite", inventory=inventory)
+
+
+# ---------------------------------------------------------------------------- names
+
+
+@pytest.mark.parametrize(
+    ("name", "is_hidden"),
+    [
+        ("part-0.parquet", False),
+        ("p=1/part-0.parquet", False),
+        ("_change_data/cdc-0.parquet", False),
+        ("_change_data/p=1/cdc-0.parquet", False),
+        ("_p=1/part-0.parquet", False),
+        ("_q=1/part-0.parquet", True),
+        ("_delta_log/0.json", True),
+        ("_mine/notes.txt", True),
+        (".hidden/part-0.parquet", True),
+        ("p=1/.part-0.parquet.crc", True),
+        ("_SUCCESS", True),
+        ("deletion_vector_1.bin", False),
+    ],
+)
+def test_what_is_the_tables_business(name: str, is_hidden: bool) -> None:
+    assert hidden(name, ["_p"]) is is_hidden
+
+
+def test_paths_of_the_log_and_names_of_the_storage_meet() -> None:
+    paths = pa.array(
+        [
+            "a.parquet",
+            "p=a%20b/c.parquet",
+            "file:/data/t/d%25.parquet",
+            "file:///data/t/e.parquet",
+            "/data/t/f",
+        ]
+    )
+    names = below("/data/t", paths).to_pylist()
+    assert names == ["a.parquet", "p=a b/c.parquet", "d%.parquet", "e.parquet", "f"]
+    assert below("/data/t", pa.array(["file:/data/tt/a"])).to_pylist() == [
+        "file:/data/tt/a".replace("file:", "")
+    ]
+
+
+def test_companions_and_many_files_go_quickly_on_a_disk(tmp_path: Path) -> None:
+    raw = RawTable.on_disk(tmp_path)
+    raw.create()
+    for i in range(2_000):
+        (tmp_path / f"lost-{i}.parquet").write_bytes(b"")
+    (tmp_path / ".lost-1.parquet.crc").write_bytes(b"")
+    log = TableLog(raw.store, clock=lambda: time.time_ns() // 1_000_000 + 200 * HOUR)
+    done = vacuum(log)
+    assert done.count == 2_000
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["_delta_log"]
