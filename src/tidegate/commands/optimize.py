@@ -253,7 +253,7 @@ def _rewritten(
     """The new files of some bins, written side by side."""
 
     def one(found: Bin) -> pa.Table:
-        frame = _arranged(_rows(spark, snapshot, found.files), found, plan, settings)
+        frame = _arranged(rows_of(spark, snapshot, found.files), found, plan, settings)
         adds = write_files(transaction, frame, is_optimize=True, operation="OPTIMIZE").adds
         return _tagged(adds, plan)
 
@@ -263,7 +263,7 @@ def _rewritten(
         return pa.concat_tables(list(pool.map(one, group)))
 
 
-def _rows(spark: SparkSession, snapshot: Snapshot, files: pa.Table) -> DataFrame:
+def rows_of(spark: SparkSession, snapshot: Snapshot, files: pa.Table) -> DataFrame:
     """The rows of some files; with their ids where the table tracks them."""
     if not snapshot.metadata.property(properties.ENABLE_ROW_TRACKING):
         return scan(spark, snapshot, files.drop_columns(["dataChange"]))

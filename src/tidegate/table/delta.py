@@ -2,7 +2,7 @@
 
 A facade without flesh: every method calls one function of ``commands`` and holds no rule of its own.
 It points at a table, not at a version: each call sees the table as it is at that moment. The methods
-of ALTER TABLE stand beside the drop-in surface, in ``Alterations``.
+of ALTER TABLE stand beside the drop-in surface, in ``Alterations``; those of the protocol in ``Features``.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from tidegate.spark.analysis import doors
 from tidegate.table import frames, naming
 from tidegate.table.alterations import Alterations
 from tidegate.table.builder import DeltaTableBuilder
+from tidegate.table.features import Features
 from tidegate.table.optimize import DeltaOptimizeBuilder
 from tidegate.table.values import checked, checked_values
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @doors
-class DeltaTable(Alterations):
+class DeltaTable(Alterations, Features):
     """One Delta table, in one session."""
 
     def __init__(self, spark: SparkSession, log: TableLog, name: str | None = None) -> None:
