@@ -111,6 +111,9 @@ def _report(runs: Runs, sizes: list[int]) -> list[dict[str, Any]]:
     row("write a checkpoint of it", checkpoint, bare, "s", "at most 3x the load", checkpoint <= 3 * bare)
     peak_mib = runs.median(big, "checkpoint_tidegate", "peak_mib")
     row("peak memory of that", peak_mib, 2048, "MiB", "under 2 GiB", peak_mib < 2048)
+    check, calls = (runs.median("index", "index_check", key) for key in ("seconds", "storage_calls"))
+    row("protocol check, index table, warm", check * 1e6, 1_000, "us", "under 1 ms", check < 0.001)
+    row("storage calls of that", calls, 0, "", "none", calls == 0)
     return rows
 
 
@@ -151,6 +154,7 @@ def main(argv: list[str] | None = None) -> int:
             runs.measure("1000 files", scratch / "small", "commit_tidegate", repeat=1)
             runs.measure(name, big, "commit_tidegate", repeat=1)
         runs.measure("loop", scratch, "commits_tidegate", "commits_delta_rs", repeat=3)
+        runs.measure("index", scratch, "index_check", repeat=3)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     rows = _report(runs, sizes)

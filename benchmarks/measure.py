@@ -166,6 +166,31 @@ def checkpoint_tidegate(path: str) -> Result:
     return {"seconds": seconds, "files": written.hint.num_of_add_files, "bytes": written.hint.size_in_bytes}
 
 
+def index_check(path: str) -> Result:
+    """The protocol check of an index table on a snapshot in hand: seconds for one, and what storage saw."""
+    from tidegate.index.log import IndexLog, add_table
+    from tidegate.log.dialect import INDEX
+    from tidegate.log.table_log import TableLog
+    from tidegate.storage import MemoryStore
+
+    store = MemoryStore(url="memory://check")
+    log = IndexLog(TableLog(store, INDEX))
+    log.create('{"type":"struct","fields":[]}')
+    split = {"partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
+    log.append(add_table([{"path": f"{n}.split", **split} for n in range(1_000)]))
+    snapshot = log.snapshot()
+    store.journal.clear()
+    rounds = 20_000
+
+    def check() -> None:
+        for _ in range(rounds):
+            snapshot.check_readable()
+            log.check_writable(snapshot)
+
+    seconds, _ = _timed(check)
+    return {"seconds": seconds / rounds, "storage_calls": len(store.journal)}
+
+
 def _peak_mib() -> float:
     """The peak resident memory of this process, not of the one that started it."""
     status = Path("/proc/self/status")

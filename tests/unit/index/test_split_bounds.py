@@ -168,6 +168,24 @@ def test_a_maximum_that_was_cut_off_stands_for_all_that_begins_with_it() -> None
     log.append(adds(split("cut", minValues={"s": "a"}, maxValues={"s": "m" * 32})))
     for value, there in (("m" * 40, True), ("m" * 32 + "z", True), ("m" * 31 + "n", False)):
         assert log.snapshot().files(f"s = '{value}'").num_rows == there
+    log.overwrite(adds(split("shorter", minValues={"s": "a"}, maxValues={"s": "ma"})))
+    for value, there in (("ma", True), ("mat", True), ("mb", False)):
+        assert log.snapshot().files(f"s = '{value}'").num_rows == there
+
+
+@given(
+    st.lists(words, min_size=1, max_size=3), words, st.sampled_from(["=", ">", ">=", "!="]), st.integers(1, 3)
+)
+def test_strings_cut_anywhere_never_hide_a_row(
+    values: list[str], wanted: str, operator: str, cut: int
+) -> None:
+    table = RawIndex()
+    log = table.log()
+    log.create(SCHEMA)
+    low, high = min(values)[:cut], max(values)[:cut]
+    log.append(adds(split("cut", minValues={"s": low}, maxValues={"s": high})))
+    kept = log.snapshot().files(f"s {operator} '{wanted}'").num_rows
+    assert kept or not any(OPERATORS[operator](v, wanted) for v in values)
 
 
 @pytest.mark.parametrize("bound", ["soon", "", "1e400", "2024-99-99", "99999999999999999999999"])
