@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from tidegate.errors import PredicateError, SchemaInvalidError
 from tidegate.schema.paths import Path, join_path, split_path
 from tidegate.schema.types import VOID, ArrayType, DataType, MapType, StructField, StructType
-from tidegate.spark.expressions import as_column, shown, strange_values
+from tidegate.spark.expressions import PROBE, as_column, shown, strange_values
 from tidegate.spark.scan.projection import spark_type
 from tidegate.spark.write.fit import schema_of
 
@@ -92,7 +92,7 @@ def typed(frame: DataFrame, values: Sequence[Value], what: str) -> list[DataType
     columns = [as_column(v).alias(n) for v, n in zip(values, names, strict=True)]
     try:
         # A row's own column beside them: an aggregate cannot stand there.
-        probe = frame.withColumn("__tidegate_probe", F.lit(1)).select("__tidegate_probe", *columns)
+        probe = frame.withColumn(PROBE, F.lit(1)).select(PROBE, *columns)
         schema = schema_of(probe)
     except AnalysisException as e:
         if (e.getCondition() or "").startswith("MISSING_GROUP_BY"):
@@ -100,8 +100,9 @@ def typed(frame: DataFrame, values: Sequence[Value], what: str) -> list[DataType
         raise
     strange = strange_values(probe)
     if strange is not None:
-        aggregated = "DELTA_UNSUPPORTED_SUBQUERY" if strange == "a subquery" else None
-        raise _refused(what, values, strange, aggregated or "DELTA_UNSUPPORTED_EXPRESSION")
+        subquery = strange == "a subquery"
+        name = "DELTA_UNSUPPORTED_SUBQUERY" if subquery else "DELTA_UNSUPPORTED_EXPRESSION"
+        raise _refused(what, values, strange, name)
     return [f.type for f in schema.fields[1:]]
 
 

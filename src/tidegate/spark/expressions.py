@@ -103,17 +103,30 @@ def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+PROBE = "__tidegate_probe"
+_MORE_THAN_A_ROW = {
+    "Window": "a window function",
+    "Generate": "a generator",
+    "Aggregate": "an aggregate",
+}
+
+
 def strange_values(selected: DataFrame) -> str | None:
-    """What stands in a selection of values that looks beyond its row; None if nothing, or on Connect."""
+    """What stands in a selection of values that looks beyond its row; None if nothing, or on Connect.
+
+    The values were selected from a frame to which the column ``PROBE`` was added last.
+    """
     if jvm.is_connect(selected.sparkSession):
         return None
     plan = selected._jdf.queryExecution().analyzed()
-    kinds = {"Window": "a window function", "Generate": "a generator", "Aggregate": "an aggregate"}
-    for node in (plan, *([plan.children().apply(0)] if plan.children().size() == 1 else [])):
-        kind = kinds.get(node.getClass().getSimpleName())
-        if kind is not None:
-            return kind
     expressions = jvm.gateway_of(selected.sparkSession).org.apache.spark.sql.catalyst.expressions
     values = plan.expressions()
-    found = (expressions.SubqueryExpression.hasSubquery(values.apply(i)) for i in range(int(values.size())))
-    return "a subquery" if any(found) else None
+    for i in range(int(values.size())):
+        if expressions.SubqueryExpression.hasSubquery(values.apply(i)):
+            return "a subquery"
+    while f" AS {PROBE}#" not in plan.simpleString(2**31 - 1):
+        kind = _MORE_THAN_A_ROW.get(plan.getClass().getSimpleName())
+        if kind is not None or plan.children().size() != 1:
+            return kind
+        plan = plan.children().apply(0)
+    return None
