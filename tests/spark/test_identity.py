@@ -9,7 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tidegate
-from tidegate.errors import CommitRefusedError
+from tidegate.commands.sync_identity import mark_for, sync_identity
+from tidegate.errors import CommitRefusedError, SchemaInvalidError
+from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
 from tidegate.schema.columns import IdentityColumn, identity_columns
 from tidegate.spark.write.identity import next_value
@@ -132,3 +134,33 @@ def test_the_next_value_lies_beyond_the_mark_and_in_the_sequence(
     start: int, step: int, mark: int | None, expected: int
 ) -> None:
     assert next_value(IdentityColumn("k", start, step, mark, False)) == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "mark", "last", "expected"),
+    [
+        (1, 1, None, 50, 50),
+        (1, 10, None, 15, 21),
+        (1, 10, 31, 15, 31),
+        (0, -5, None, -7, -10),
+        (10, 1, None, 3, None),
+    ],
+)
+def test_the_mark_goes_to_the_sequence_at_or_beyond_the_last_value(
+    start: int, step: int, mark: int | None, last: int, expected: int | None
+) -> None:
+    assert mark_for(IdentityColumn("k", start, step, mark, True), last) == expected
+
+
+def test_syncing_moves_the_mark_over_values_that_were_given(
+    spark: SparkSession, table: str, rows: Rows
+) -> None:
+    _create(table, explicit=True)
+    spark.range(1).selectExpr("50L AS key", "id").write.format("delta").mode("append").save(table)
+    assert sync_identity(spark, TableLog.at(table), "KEY") is not None
+    assert _mark(table) == 50
+    assert sync_identity(spark, TableLog.at(table), "key") is None
+    spark.range(0, 1, 1, 1).write.format("delta").mode("append").save(table)
+    assert [r[0] for r in rows(table)] == [50, 51]
+    with pytest.raises(SchemaInvalidError, match="no identity column"):
+        sync_identity(spark, TableLog.at(table), "id")

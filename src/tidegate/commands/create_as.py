@@ -20,7 +20,7 @@ from tidegate.errors import NotATableError, TableExistsError
 from tidegate.log.actions import Action
 from tidegate.schema.types import StructType
 from tidegate.spark.write.files import write_files
-from tidegate.spark.write.fit import check_columns, schema_of
+from tidegate.spark.write.fit import check_columns, check_storable, schema_of
 from tidegate.transaction.pending import Operation
 from tidegate.transaction.transaction import Committed, Transaction
 
@@ -74,6 +74,7 @@ def create_as(
         )
     schema = schema_of(frame) if schema is None else schema
     check_columns(schema, tuple(partition_by))
+    check_storable(schema)
     definition = Definition(schema, partition_by, cluster_by, properties or {}, name, comment)
     metadata = create.metadata_of(definition)
     removes = None

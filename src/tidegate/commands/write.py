@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 
 from tidegate import properties
 from tidegate.commands import replace, rows
+from tidegate.commands.auto_compact import after_write
 from tidegate.commands.options import WRITE, Options
 from tidegate.commands.removes import with_data_change
 from tidegate.errors import MetadataChangedException, OptionError, SchemaInvalidError, TableExistsError
@@ -27,7 +28,7 @@ from tidegate.metadata import Metadata
 from tidegate.schema.mapping import mapping_mode, physical_name
 from tidegate.schema.types import StructType
 from tidegate.spark.write.files import write_files
-from tidegate.spark.write.fit import check_columns, merged, schema_of
+from tidegate.spark.write.fit import check_columns, check_storable, merged, schema_of
 from tidegate.spark.write.identity import check_explicit, to_generate
 from tidegate.transaction.pending import Operation, num_records
 from tidegate.transaction.transaction import Committed, Transaction
@@ -173,6 +174,7 @@ class _Write:
             user_metadata=given.get("userMetadata"),
         )
         given.reset(self.spark)
+        after_write(self.spark, transaction.log, done)
         return done
 
     @property
@@ -246,6 +248,7 @@ def _create(
 ) -> None:
     wanted = _in_case(data, partition_by or ())
     check_columns(data, wanted)
+    check_storable(data)
     transaction.update_metadata(
         Metadata(
             id=str(uuid.uuid4()),
@@ -272,6 +275,7 @@ def _evolve(
     if given.flag("overwriteSchema") and overwrite:
         wanted = _in_case(data, partition_by or ())
         check_columns(data, wanted)
+        check_storable(data)
         changed = msgspec.structs.replace(metadata, schema_string=data.to_json(), partition_columns=wanted)
         if changed != metadata:
             transaction.update_metadata(changed)
@@ -290,6 +294,7 @@ def _evolve(
         widens = metadata.property(properties.ENABLE_TYPE_WIDENING)
         schema = merged(metadata.schema, data, widens=widens)
         if schema != metadata.schema:
+            check_storable(schema)
             transaction.update_metadata(metadata.with_schema(schema))
     check_columns(data, metadata.partition_columns)
 

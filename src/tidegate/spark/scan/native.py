@@ -36,10 +36,14 @@ from tidegate.spark.scan import portable, vectors
 from tidegate.spark.scan.projection import Layout, spark_type
 from tidegate.spark.scan.widening import by_stored_type, narrow_decimals
 from tidegate.spark.session import pinned
+from tidegate.spark.stream import static
 
 _log = logging.getLogger(__name__)
 FILE_COLUMNS = ["path", "partitionValues", "size", "modificationTime", "stats", "deletionVector"]
 _UTC = frozenset({"UTC", "ETC/UTC", "GMT", "Z", "+00:00"})
+
+# What a scan asks of the session that runs it, rather than of the one it was planned in, unless told here.
+_OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
 
 # A file list may bring bitmaps of rows to leave out of its own: the packed form, null for none.
 HIDDEN = "hiddenRows"
@@ -62,10 +66,13 @@ class FilePlanner:
     snapshot: Snapshot
     layout: Layout
     files: pa.Table | None = None
+    # Whether a batch of a stream, planned later, sees the table's latest version instead.
+    follow: bool = False
     metrics: ScanMetrics = field(init=False)
     has_vectors: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        self._made_in = static.running_batch(self.spark) if self.follow else None
         self.metrics = ScanMetrics(self.snapshot.url, self.snapshot.version)
         self.has_vectors = any(
             found.null_count < len(found)
@@ -96,9 +103,23 @@ class FilePlanner:
             # Spark spells timestamps in the session's zone; what such a filter says is left to Spark.
             filters = [t for t in filters if "TIMESTAMP '" not in t]
         try:
-            return self._plan(filters)
+            return self._in_batch()._plan(filters)
         except TidegateError as e:
             raise failures.through_spark(e) from e
+
+    def _in_batch(self) -> FilePlanner:
+        """This planner, or one over the version that the running batch of a stream sees."""
+        batch = static.running_batch(self.spark) if self.follow and self.files is None else None
+        if batch is None or batch == self._made_in:
+            return self
+        snapshot = static.latest_for(batch, self.snapshot)
+        if snapshot.version == self.snapshot.version:
+            return self
+        out = replace(self, snapshot=snapshot, follow=False)
+        if out.has_vectors and not self.has_vectors:
+            raise static.changed(snapshot, "it has deletion vectors now, which the plan did not reckon with")
+        out.metrics, out.has_vectors = self.metrics, self.has_vectors
+        return out
 
     def _plan(self, texts: Sequence[str]) -> Any:
         start = time.perf_counter()
@@ -245,7 +266,7 @@ def relation(planner: FilePlanner) -> DataFrame:
         data_type,
         gateway.scala.Option.empty(),
         sql.execution.datasources.parquet.ParquetFileFormat(),
-        gateway.org.apache.spark.api.python.PythonUtils.toScalaMap({}),
+        gateway.org.apache.spark.api.python.PythonUtils.toScalaMap(_OPTIONS),
         session._jsparkSession,
     )
     return DataFrame(spark._jsparkSession.baseRelationToDataFrame(found), spark)
@@ -256,14 +277,19 @@ def scan(
     snapshot: Snapshot,
     files: pa.Table | None = None,
     columns: Collection[str] | None = None,
+    *,
+    follow: bool = False,
 ) -> DataFrame:
-    """A snapshot (or some of its files) as a DataFrame of the table's columns, or of those named."""
+    """A snapshot (or some of its files) as a DataFrame of the table's columns, or of those named.
+
+    With ``follow`` a stream that the DataFrame is part of sees the latest version with each batch.
+    """
     layout = Layout.of(snapshot.metadata)
     if narrow_decimals(layout):
         listed = files if files is not None else snapshot.files(columns=FILE_COLUMNS)
         ways = by_stored_type(snapshot, layout, listed) or [(layout, listed)]
         return reduce(DataFrame.unionAll, [_scan(spark, snapshot, way, some, columns) for way, some in ways])
-    return _scan(spark, snapshot, layout, files, columns)
+    return _scan(spark, snapshot, layout, files, columns, follow)
 
 
 def _scan(
@@ -272,15 +298,17 @@ def _scan(
     layout: Layout,
     files: pa.Table | None,
     columns: Collection[str] | None,
+    follow: bool = False,
 ) -> DataFrame:
     if columns is None:
-        return live_rows(FilePlanner(spark, snapshot, layout, files)).select(*layout.columns())
+        return live_rows(FilePlanner(spark, snapshot, layout, files, follow)).select(*layout.columns())
     wanted = {c.lower() for c in columns}
     kept = [f for f in snapshot.schema.fields if f.name.lower() in wanted]
     stored = {layout.physical(f) for f in kept}
     less = replace(layout, data=StructType(tuple(f for f in layout.data.fields if f.name in stored)))
     named = zip(snapshot.schema.fields, layout.columns(), strict=True)
-    return live_rows(FilePlanner(spark, snapshot, less, files)).select(*(c for f, c in named if f in kept))
+    planner = FilePlanner(spark, snapshot, less, files, follow)
+    return live_rows(planner).select(*(c for f, c in named if f in kept))
 
 
 def live_rows(planner: FilePlanner) -> DataFrame:

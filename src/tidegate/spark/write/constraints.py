@@ -20,14 +20,21 @@ from tidegate.errors import InvariantViolationException, SchemaInvalidError, Tid
 from tidegate.metadata import Metadata
 from tidegate.schema.columns import generated_columns, invariants, not_null
 from tidegate.schema.constraints import check_constraints
-from tidegate.schema.paths import join_path
+from tidegate.schema.paths import Path, join_path
 from tidegate.spark import failures
 
 REPLACE_WHERE = "replaceWhere"
 LENGTH = "length of "
 
 _MARK = "TIDEGATE-CONSTRAINT"
-_FOUND = re.compile(_MARK + r"\[(?P<name>.*?)\]\[(?P<rule>.*?)\]\[(?P<values>.*?)\]" + _MARK, re.S)
+# A sign that no name, rule or JSON has in it.
+_NEXT = "\u241f"
+_FOUND = re.compile(
+    # Raised by a row, not shown as part of a plan.
+    rf"USER_RAISED_EXCEPTION\]\s*{_MARK}{_NEXT}(?P<name>.*?){_NEXT}(?P<rule>.*?){_NEXT}(?P<values>.*?){_NEXT}{_MARK}",
+    re.S,
+)
+_LONGEST = 2000
 
 
 @dataclass(frozen=True)
@@ -42,22 +49,25 @@ def constraints_of(metadata: Metadata, provided: frozenset[str]) -> list[Constra
     """All constraints of a table; generated columns are checked where the data provides them."""
     out = []
     for path in not_null(metadata.schema):
-        column = join_path(path)
-        whole = f"{column} IS NOT NULL"
+        whole = f"{_sql(path)} IS NOT NULL"
         if len(path) > 1:
             # Inside a struct that is null there is nothing to be null.
-            whole = f"({join_path(path[:-1])} IS NULL OR {whole})"
-        out.append(Constraint(f"NOT NULL {column}", whole))
+            whole = f"({_sql(path[:-1])} IS NULL OR {whole})"
+        out.append(Constraint(f"NOT NULL {join_path(path)}", whole))
     for invariant in invariants(metadata.schema):
         out.append(Constraint(f"invariant of {join_path(invariant.path)}", invariant.expression))
     checks = check_constraints(metadata.configuration)
     out += [Constraint(name, sql) for name, sql in checks.items()]
     out += [
-        Constraint(f"generated column {g.name}", f"`{g.name}` <=> ({g.expression})")
+        Constraint(f"generated column {g.name}", f"{_sql((g.name,))} <=> ({g.expression})")
         for g in generated_columns(metadata.schema)
         if g.name.lower() in provided
     ]
     return out
+
+
+def _sql(path: Path) -> str:
+    return ".".join("`" + part.replace("`", "``") + "`" for part in path)
 
 
 def enforced(
@@ -92,8 +102,9 @@ def _condition(frame: DataFrame, constraint: Constraint) -> Column:
 
 def violation(constraint: Constraint, shown: Column) -> Column:
     """An expression that fails the job, with what is needed to say why; ``shown`` are the values."""
-    begin = F.lit(f"{_MARK}[{constraint.name}][{constraint.sql}][")
-    return F.raise_error(F.concat(begin, F.coalesce(shown, F.lit("")), F.lit(f"]{_MARK}")))
+    begin = F.lit(f"{_MARK}{_NEXT}{constraint.name}{_NEXT}{constraint.sql}{_NEXT}")
+    values = F.substring(F.coalesce(shown, F.lit("")), 1, _LONGEST)
+    return F.raise_error(F.concat(begin, values, F.lit(f"{_NEXT}{_MARK}")))
 
 
 def _named(frame: DataFrame, constraint: Constraint) -> list[str]:

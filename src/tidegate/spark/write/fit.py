@@ -7,12 +7,14 @@ of it is checked before any job runs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidegate.errors import SchemaInvalidError
+from tidegate.files.paths import HIVE_DEFAULT_PARTITION
 from tidegate.metadata import Metadata
 from tidegate.schema.columns import (
     CURRENT_DEFAULT,
@@ -22,7 +24,10 @@ from tidegate.schema.columns import (
     generated_columns,
 )
 from tidegate.schema.mapping import ID, Mode, mapping_mode, physical_name
+from tidegate.schema.paths import join_path
 from tidegate.schema.types import (
+    BINARY,
+    STRING,
     VOID,
     ArrayType,
     DataType,
@@ -36,10 +41,14 @@ from tidegate.schema.types import (
 )
 from tidegate.schema.widening import can_widen, with_type_change
 from tidegate.spark.scan.projection import FIELD_ID, spark_type
-from tidegate.spark.write import identity
+from tidegate.spark.write import identity, lengths
 from tidegate.spark.write.lengths import bounded
 
-_NOT_CARRIED = frozenset({CURRENT_DEFAULT, EXISTS_DEFAULT, "__metadata_col", "__qualified_access_only"})
+_NOT_CARRIED = frozenset(
+    {CURRENT_DEFAULT, EXISTS_DEFAULT, "__metadata_col", "__qualified_access_only", "__COLLATIONS"}
+)
+_NOT_STORED = ("interval", "time(", "geometry", "geography", "calendarinterval")
+_LENGTH = re.compile(r"(?:char|varchar)\(\s*\d+\s*\)")
 _NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 
@@ -53,6 +62,8 @@ def schema_of(frame: DataFrame) -> StructType:
 
 
 def _own(field: StructField) -> StructField:
+    if isinstance(field.type, PrimitiveType) and _LENGTH.fullmatch(field.type.name):
+        field = field.with_metadata({lengths.KEY: field.type.name}).with_type(STRING)
     kept = {
         k: v
         for k, v in field.metadata.items()
@@ -95,6 +106,41 @@ def check_columns(schema: StructType, partition_columns: tuple[str, ...]) -> Non
             "All columns are partition columns; at least one must hold data.",
             errorClass="DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION",
         )
+
+
+def check_storable(schema: StructType) -> None:
+    """Refuse types that no data file of a Delta table holds."""
+    for path, f in schema.walk():
+        name = join_path(path)
+        for inner in _types(f.type):
+            if isinstance(inner, PrimitiveType) and inner.name.lower().startswith(_NOT_STORED):
+                raise SchemaInvalidError(
+                    f"The column {name} is {f.type}; Delta tables do not store {inner}.",
+                    hint="Cast it to a type that they do, such as string or long.",
+                    errorClass="DELTA_UNSUPPORTED_DATA_TYPES",
+                )
+        if isinstance(f.type, ArrayType | MapType) and VOID in _types(f.type):
+            raise SchemaInvalidError(
+                f"The column {name} is {f.type}: null alone is not a type within arrays and maps.",
+                hint="Cast the elements to a type.",
+                errorClass="DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE",
+            )
+        if isinstance(f.type, StructType) and all(inner.type == VOID for inner in f.type.fields):
+            raise SchemaInvalidError(
+                f"The column {name} is {f.type}: a struct must hold something else than null.",
+                errorClass="DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE",
+            )
+    if schema.fields and all(f.type == VOID for f in schema.fields):
+        raise SchemaInvalidError("All columns are null alone; at least one must have a type.")
+
+
+def _types(kind: DataType) -> list[DataType]:
+    """A type and the types inside its arrays and maps; structs have columns of their own."""
+    if isinstance(kind, ArrayType):
+        return [kind, *_types(kind.element)]
+    if isinstance(kind, MapType):
+        return [kind, *_types(kind.key), *_types(kind.value)]
+    return [kind]
 
 
 def merged(table: StructType, data: StructType, *, path: str = "", widens: bool = False) -> StructType:
@@ -159,6 +205,7 @@ def fitted(
     by_name = {f.name.lower(): f for f in have.fields}
     defaults = {d.name.lower(): d.current for d in default_columns(metadata.schema)}
     generated = {g.name.lower(): g.expression for g in generated_columns(metadata.schema)}
+    partition_columns = {c.lower() for c in metadata.partition_columns}
     columns: list[Column] = []
     later: list[tuple[str, str, DataType]] = []
     for f in metadata.schema.fields:
@@ -179,7 +226,12 @@ def fitted(
             column = F.lit(None).cast(spark_type(want))
             if key in generated:
                 later.append((f.name, generated[key], want))
-        columns.append(bounded(column, f).alias(f.name))
+        column = bounded(column, f)
+        if key in partition_columns and want in (STRING, BINARY):
+            # What stands for null in directories and in the log is null before it is checked.
+            text = column.cast("string")
+            column = F.when((F.length(text) > 0) & (text != HIVE_DEFAULT_PARTITION), column)
+        columns.append(column.alias(f.name))
     out = frame.select(*columns, *(_quoted(name) for name in keep))
     for name, expression, want in later:
         out = out.withColumn(name, F.expr(expression).cast(spark_type(want)))

@@ -8,12 +8,13 @@ no ``_spark_metadata`` may ever be left in a table.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -21,7 +22,7 @@ from urllib.parse import unquote
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.spark.jvm import gateway_of
-from tidegate.spark.session import pinned
+from tidegate.spark.session import PINNED, pinned
 from tidegate.spark.write.layout import Placed, partition_values
 
 _log = logging.getLogger("tidegate.spark.write")
@@ -81,7 +82,12 @@ def write(
         committer.setupManifestOptions(log, 0)
         execution = frame._jdf.queryExecution()
         passed = dict(options or {})
-        body = _Body(lambda: _run(gateway, session, execution, committer, root, partition_columns, passed))
+
+        def run() -> Any:
+            with _pinned_tasks(spark):
+                return _run(gateway, session, execution, committer, root, partition_columns, passed)
+
+        body = _Body(run)
         named = gateway.scala.Option.apply(operation)
         _log.debug("%s: writing below %s", operation, root)
         try:
@@ -94,6 +100,25 @@ def write(
         return _manifest(scratch / "log" / "0", root)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _pinned_tasks(spark: SparkSession) -> Iterator[None]:
+    """Pin the confs that a parquet writer asks for while it writes.
+
+    Tasks get the confs of the session that the query was made in, as properties of the job; all others
+    that shape files are taken from the clone when the job is prepared.
+    """
+    context: Any = spark.sparkContext._jsc
+    keys = [k for k in PINNED if k.endswith("InWrite")]
+    before = {k: context.getLocalProperty(k) for k in keys}
+    for key in keys:
+        context.setLocalProperty(key, PINNED[key])
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            context.setLocalProperty(key, value)
 
 
 def _run(

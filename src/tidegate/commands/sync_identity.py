@@ -1,0 +1,54 @@
+"""SYNC IDENTITY: the mark of an identity column moves to the last value that the table holds.
+
+For tables whose rows brought their own numbers: afterwards generated numbers lie beyond them. The mark
+goes to the value of the sequence that lies at or beyond the last one found, and never back.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tidegate.commands import rows
+from tidegate.errors import SchemaInvalidError
+from tidegate.log.table_log import TableLog
+from tidegate.schema.columns import IdentityColumn, identity_columns, with_high_water_mark
+from tidegate.spark.expressions import quote
+from tidegate.spark.scan.native import scan
+from tidegate.transaction.pending import Operation
+from tidegate.transaction.transaction import Committed
+
+
+def sync_identity(spark: SparkSession, log: TableLog, column: str) -> Committed | None:
+    """Move the mark of ``column`` over the values that the table holds; None if it need not move."""
+    transaction, snapshot = rows.begin(log, removes=False)
+    found = next((i for i in identity_columns(snapshot.schema) if i.name.lower() == column.lower()), None)
+    if found is None:
+        raise SchemaInvalidError(
+            f"The column {column} is no identity column.",
+            table=log.url,
+            errorClass="DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN"
+            if snapshot.schema.field(column) is not None
+            else "DELTA_COLUMN_NOT_FOUND",
+        )
+    transaction.read_table()
+    end = F.max if found.step > 0 else F.min
+    last = scan(spark, snapshot).agg(end(F.col(quote(found.name)))).collect()[0][0]
+    mark = None if last is None else mark_for(found, int(last))
+    if mark is None or mark == found.high_water_mark:
+        return None
+    schema = with_high_water_mark(snapshot.schema, found.name, mark)
+    transaction.move_identity(snapshot.metadata.with_schema(schema))
+    return transaction.commit(operation=Operation("SYNC IDENTITY", {"column": found.name}))
+
+
+def mark_for(column: IdentityColumn, last: int) -> int | None:
+    """The mark once ``last`` is in the table; None if the sequence has not begun there yet."""
+    steps = -(-(last - column.start) // column.step)
+    if steps < 0:
+        return column.high_water_mark
+    mark = column.start + steps * column.step
+    known = column.high_water_mark
+    if known is None:
+        return mark
+    return max(mark, known) if column.step > 0 else min(mark, known)
