@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from tidegate.doors import disable, enable
     from tidegate.spark.session import session
     from tidegate.table.delta import DeltaTable
+    from tidegate.table.index import IndexTable
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = [
     "Committed",
     "DeltaTable",
+    "IndexTable",
     "Operation",
     "Snapshot",
     "TidegateError",
@@ -40,6 +42,7 @@ __all__ = [
 # What needs PySpark is imported when it is first asked for: the log works without it.
 _ON_SPARK = {
     "DeltaTable": "tidegate.table.delta",
+    "IndexTable": "tidegate.table.index",
     "disable": "tidegate.doors",
     "enable": "tidegate.doors",
     "session": "tidegate.spark.session",

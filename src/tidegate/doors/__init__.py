@@ -2,7 +2,7 @@
 
 What is hooked, and why, stands in the module of each door: ``batch`` (``spark.read``, ``df.write``),
 ``catalog`` (tables by name), ``streams`` (``spark.readStream``, ``df.writeStream``),
-``connect`` (the same on Spark Connect).
+``connect`` (the same on Spark Connect), ``indextables`` (``format("indextables")``).
 How a hook is put in place stands in ``hooks``. Sessions that are not enabled are never touched.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from tidegate.doors import batch, catalog, statements, streams
+from tidegate.doors import batch, catalog, indextables, statements, streams
 from tidegate.doors.hooks import is_enabled, mark, unmark
 from tidegate.errors import OptionError
 from tidegate.spark.confs import session_defaults
@@ -20,16 +20,18 @@ __all__ = ["disable", "enable", "is_enabled", "session_defaults"]
 
 
 def enable(spark: SparkSession) -> SparkSession:
-    """Make ``format("delta")`` work in this session and in those derived from it; returns it."""
+    """Make the formats delta and indextables work in this session and those derived from it; returns it."""
     if is_connect(spark):
         from tidegate.doors import connect
 
         mark(spark)
         connect.install()
+        indextables.install()
         return spark
     _refuse_jvm_delta(spark)
     mark(spark)
     batch.install()
+    indextables.install()
     catalog.install()
     catalog.attach(spark)
     streams.install()

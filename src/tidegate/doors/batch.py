@@ -30,6 +30,24 @@ from tidegate.errors import OptionError
 from tidegate.spark.confs import session_defaults
 
 FORMAT = "delta"
+Reading = Callable[[Any, str, dict[str, str]], Any]
+Writing = Callable[[Any, str, str, "list[str] | None", dict[str, str]], Any]
+
+
+def _write_delta(
+    frame: Any, where: str, mode: str, partitions: list[str] | None, options: dict[str, str]
+) -> Any:
+    defaults = session_defaults(frame.sparkSession)
+    return write(frame, where, mode=mode, partition_by=partitions, options=options, defaults=defaults)
+
+
+_readers: dict[str, Reading] = {FORMAT: read}
+_writers: dict[str, Writing] = {FORMAT: _write_delta}
+
+
+def serve(name: str, reading: Reading, writing: Writing) -> None:
+    """Answer for one more format."""
+    _readers[name], _writers[name] = reading, writing
 
 
 def install(reader: type = DataFrameReader, writer: type = DataFrameWriter) -> None:
@@ -68,13 +86,13 @@ def _load(original: Callable[..., Any]) -> Callable[..., Any]:
         said = notes(self)
         chosen = (format or said.get("format") or "").lower()
         spark = session_of(self)
-        if chosen != FORMAT or not is_enabled(spark):
+        if chosen not in _readers or not is_enabled(spark):
             return original(self, path, format, schema, **options)
         given = {**said["options"], **{k: text(v) for k, v in options.items()}}
         where = path or _path_of(given)
         if schema is not None or where is None or not isinstance(where, str):
-            raise OptionError("A delta table is read from one path, and brings its own schema.")
-        return read(spark, where, given)
+            raise OptionError(f"A table of {chosen} is read from one path, and brings its own schema.")
+        return _readers[chosen](spark, where, given)
 
     return load
 
@@ -91,7 +109,7 @@ def _save(original: Callable[..., Any]) -> Callable[..., Any]:
         said = notes(self)
         chosen = (format or said.get("format") or "").lower()
         spark = session_of(self)
-        if chosen != FORMAT or not is_enabled(spark):
+        if chosen not in _writers or not is_enabled(spark):
             return original(self, path, format, mode, partitionBy, **options)
         given = {**said["options"], **{k: text(v) for k, v in options.items()}}
         where = path or _path_of(given)
@@ -100,14 +118,7 @@ def _save(original: Callable[..., Any]) -> Callable[..., Any]:
         partitions = said.get("partitions")
         if partitionBy is not None:
             partitions = [partitionBy] if isinstance(partitionBy, str) else list(partitionBy)
-        write(
-            frame_of(self),
-            where,
-            mode=mode or said.get("mode") or "error",
-            partition_by=partitions,
-            options=given,
-            defaults=session_defaults(spark),
-        )
+        _writers[chosen](frame_of(self), where, mode or said.get("mode") or "error", partitions, given)
         return None
 
     return save

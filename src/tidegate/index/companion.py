@@ -364,6 +364,11 @@ class CompanionTable(Searchable):
         )
         return cls(index, scope, spark, driver_splits, delta)
 
+    @property
+    def read_version(self) -> int:
+        assert self.delta is not None
+        return self.delta.version
+
     @cached_property
     def _splits(self) -> list[dict[str, Any]]:
         columns = ["path", "size", "footerStartOffset", "footerEndOffset", "companionSourceFiles"]

@@ -72,6 +72,11 @@ class Searchable:
         found = latest if version is None and timestamp is None else log.snapshot(version, timestamp)
         return cls(found, scope_of(found, storage_options), spark, most)
 
+    @property
+    def read_version(self) -> int:
+        """The version that is read, as ``versionAsOf`` would name it."""
+        return self.snapshot.version
+
     # ------------------------------------------------------------------ planning
 
     @cached_property
