@@ -16,6 +16,7 @@ from tidegate.errors import InvariantViolationException, OptionError, SchemaInva
 from tidegate.log.history import history
 from tidegate.log.table_log import TableLog
 from tidegate.log.verify import verify
+from tidegate.table.delta import DeltaTable
 
 pytestmark = pytest.mark.spark
 
@@ -154,22 +155,26 @@ def test_a_broken_constraint_ends_the_query_by_name_and_the_table_stays(
     assert rows(table) == [(8, 0)]
 
 
-def test_a_function_for_batches_reads_and_writes_tables_as_ever(
+def test_a_function_for_batches_reads_writes_and_merges_as_ever(
     spark: SparkSession, table: str, checkpoint: str, numbers: str, rows: Rows
 ) -> None:
-    """An upsert by hand: the batch's rows take the place of those with the same key."""
+    """The session of a batch is another object than the one that was enabled."""
     _add(spark, table, 0, 2)
+    copy = table + "-copy"
 
     def upsert(batch: DataFrame, number: int) -> None:
+        assert batch.sparkSession is not spark
         new = batch.withColumn("p", F.col("p") + 100)
-        old = batch.sparkSession.read.format("delta").load(table)
-        merged = old.join(new.select("id"), "id", "left_anti").unionByName(new)
-        writer = merged.write.format("delta").mode("overwrite")
-        writer.option("txnAppId", "upsert").option("txnVersion", number).save(table)
+        target = DeltaTable.forPath(batch.sparkSession, table).alias("t")
+        merge = target.merge(new.alias("s"), "t.id = s.id")
+        merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+        current = batch.sparkSession.read.format("delta").load(table)
+        writer = current.write.format("delta").mode("overwrite")
+        writer.option("txnAppId", "copy").option("txnVersion", number).save(copy)
 
     writer = source(spark, numbers).writeStream.foreachBatch(upsert).option("checkpointLocation", checkpoint)
     assert writer.trigger(availableNow=True).start().awaitTermination(PATIENCE)
-    assert rows(table) == [(0, 100), (1, 101), (2, 100)]
+    assert rows(table) == rows(copy) == [(0, 100), (1, 101), (2, 100)]
 
 
 def test_an_error_in_a_function_for_batches_keeps_its_kind(

@@ -1,4 +1,4 @@
-"""A Spark driver made to be killed, a process of its own: ``python -m support.victim DIRECTORY MASTER CONFS``.
+"""A Spark driver made to be killed: ``python -m support.victim DIRECTORY MASTER CONFS``.
 
 It reads orders from its input, one JSON object a line, and answers each with one. An order may name a
 point at which to stop: there the process concerned (a Python worker in the middle of its rows, or the

@@ -155,7 +155,7 @@ def current(spark: SparkSession, location: str) -> DataFrame:
         snapshot = readable(before[0].update())
         if snapshot is before[0]:
             return before[1]
-    frame = scan(spark, snapshot)
+    frame = scan(spark, snapshot, follow=True)
     known[location] = (snapshot, frame)
     return frame
 

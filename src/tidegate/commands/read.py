@@ -39,7 +39,7 @@ def snapshot_for(url: str | PathLike[str], options: Mapping[str, str]) -> Snapsh
 def read(
     spark: SparkSession, url: str | PathLike[str], options: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """The table at ``url`` as a DataFrame, pinned to the version it has now.
+    """The table at ``url`` as a DataFrame, pinned to its version (in a stream: per batch).
 
     The options ``tidegate.where`` (SQL) and ``tidegate.columns`` (names apart by commas) say beforehand
     what is wanted, which is how files and columns are left out where Spark cannot tell us: on Connect,
@@ -56,7 +56,8 @@ def read(
     snapshot = readable(snapshot_for(url, options or {}))
     columns = given.get("tidegate.columns")
     wanted = None if columns is None else _columns(snapshot, columns)
-    return scan(spark, snapshot, where=given.get("tidegate.where"), columns=wanted)
+    latest = given.get("versionAsOf") is None and given.get("timestampAsOf") is None
+    return scan(spark, snapshot, where=given.get("tidegate.where"), columns=wanted, follow=latest)
 
 
 def _columns(snapshot: Snapshot, text: str) -> list[str]:

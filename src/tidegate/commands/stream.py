@@ -26,7 +26,7 @@ from tidegate.log.table_log import TableLog
 from tidegate.opening import milliseconds
 from tidegate.spark.confs import session_defaults
 from tidegate.spark.failures import through_spark
-from tidegate.spark.scan.native import scan
+from tidegate.spark.scan.scans import scan
 from tidegate.spark.stream import source
 from tidegate.spark.stream.offsets import Limits
 from tidegate.spark.stream.sink import query_id

@@ -31,11 +31,13 @@ def scan(
     *,
     where: str | None = None,
     columns: Sequence[str] | None = None,
+    follow: bool = False,
 ) -> DataFrame:
     """A snapshot (or some of its files) as a DataFrame of the table's columns.
 
     ``where`` (SQL) leaves out other rows, and on the portable way files that cannot hold any; with
-    ``columns`` only those are read.
+    ``columns`` only those are read. With ``follow`` a stream that the DataFrame is part of sees the latest
+    version with each batch.
     """
     needed = None if columns is None else set(columns)
     if where is not None:
@@ -47,7 +49,7 @@ def scan(
         except PredicateError:
             # Spark understands more than skipping does; then every file and column is looked at.
             needed = None
-    frame = native.scan(spark, snapshot, files, needed)
+    frame = native.scan(spark, snapshot, files, needed, follow=follow)
     if where is not None:
         frame = frame.where(where)
     return frame if columns is None else frame.select(*(_quoted(c) for c in columns))
