@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.commands import rows
+from tidegate.commands.auto_compact import after_write
 from tidegate.commands.conditions import Condition, condition_of, shape
 from tidegate.errors import PredicateError
 from tidegate.files.predicate import conjunction
@@ -95,12 +96,13 @@ def _whole_files(
         "rewriteTimeMs": 0,
         **watch.metrics(),
     }
-    transaction.commit(
+    committed = transaction.commit(
         operation=_operation(condition),
         removes=changes.removes,
         metrics=rows.as_texts(metrics),
         user_metadata=rows.user_metadata(spark),
     )
+    after_write(spark, transaction.log, committed)
     return count
 
 
@@ -151,7 +153,7 @@ def _rows(
         **changes.vector_metrics(),
         **watch.metrics(),
     }
-    transaction.commit(
+    committed = transaction.commit(
         operation=_operation(condition),
         adds=adds,
         removes=changes.removes,
@@ -159,6 +161,7 @@ def _rows(
         metrics=rows.as_texts(metrics),
         user_metadata=rows.user_metadata(spark),
     )
+    after_write(spark, transaction.log, committed)
     return deleted
 
 

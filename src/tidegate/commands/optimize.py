@@ -99,6 +99,21 @@ def optimize(
     return _run(spark, transaction, snapshot, plan, settings)
 
 
+def compact(
+    spark: SparkSession, log: TableLog, choose: Choose, settings: Settings, *, auto: bool = False
+) -> Optimized | None:
+    """Compact the files that ``choose`` picks; None where there is nothing to do."""
+    transaction, snapshot = begin(log)
+    files = snapshot.files()
+    chosen = choose(snapshot, files)
+    found = binning.bins(chosen, snapshot.metadata, settings.max_file_size)
+    if not found:
+        return None
+    parameters = {"predicate": [], "zOrderBy": [], "clusterBy": [], "auto": str(auto).lower()}
+    plan = Plan(Operation("OPTIMIZE", parameters), chosen, found, files.num_rows)
+    return _run(spark, transaction, snapshot, plan, settings)
+
+
 def rewrite(
     spark: SparkSession,
     log: TableLog,

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from tidegate.commands import rows
 from tidegate.commands.assignments import Assignment, Value, assignments_of, new_values
+from tidegate.commands.auto_compact import after_write
 from tidegate.commands.conditions import Condition, condition_of, shape
 from tidegate.commands.delete import aliased, carried, matched_by_file, note_read
 from tidegate.errors import OptionError
@@ -201,7 +202,7 @@ class _Update:
             **self.watch.metrics(),
         }
         predicate = [] if self.condition is None else [self.condition.text]
-        self.transaction.commit(
+        committed = self.transaction.commit(
             operation=Operation("UPDATE", {"predicate": predicate}),
             adds=adds,
             removes=changes.removes,
@@ -209,3 +210,4 @@ class _Update:
             metrics=rows.as_texts(metrics),
             user_metadata=rows.user_metadata(self.spark),
         )
+        after_write(self.spark, self.transaction.log, committed)

@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.commands import rows
+from tidegate.commands.auto_compact import after_write
 from tidegate.commands.merge.analysis import Analysis, analyse, described
 from tidegate.commands.merge.clauses import Clause, check_order
 from tidegate.commands.merge.matching import AT, Counts, Decisions, decide, unmatched
@@ -249,7 +250,7 @@ class _Merge:
             "notMatchedPredicates": described(self.analysis.not_matched),
             "notMatchedBySourcePredicates": described(self.analysis.by_source),
         }
-        self.transaction.commit(
+        committed = self.transaction.commit(
             operation=Operation("MERGE", parameters),
             adds=adds,
             removes=changes.removes,
@@ -257,6 +258,7 @@ class _Merge:
             metrics=rows.as_texts(metrics),
             user_metadata=rows.user_metadata(self.spark),
         )
+        after_write(self.spark, self.transaction.log, committed)
 
 
 def _tasks(most: int) -> int:
