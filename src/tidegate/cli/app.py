@@ -9,14 +9,28 @@ from typing import Annotated
 import typer
 
 from tidegate._version import __version__
-from tidegate.cli import checkpoint, describe, files, history, log, protocol, verify
+from tidegate.cli import (
+    checkpoint,
+    clone,
+    convert,
+    describe,
+    detail,
+    files,
+    history,
+    log,
+    optimize,
+    protocol,
+    restore,
+    vacuum,
+    verify,
+)
 from tidegate.cli.options import Verbose
 
-INTRO = """Look at Delta tables, checkpoint them and prove that they are sound, without Spark.
+INTRO = """Look at Delta tables, prove that they are sound and keep them in shape, without Spark.
 
 A table is a directory with a transaction log. Tidegate reads the log itself: on local disks, S3, Google
-Cloud Storage and Azure, of any table that Spark, Databricks, delta-rs, Trino or Tidegate wrote. Nothing is
-changed but by `checkpoint`, which only adds to the log.
+Cloud Storage and Azure, of any table that Spark, Databricks, delta-rs, Trino or Tidegate wrote. Only
+`checkpoint`, `vacuum`, `optimize`, `restore`, `clone` and `convert` change anything; `optimize` starts Spark.
 
 \b
 Examples:
@@ -30,6 +44,8 @@ Examples:
   tidegate checkpoint /data/events                     make the next reader faster
   tidegate verify /data/events --deep                  prove the log, and look into every data file
   tidegate verify /data/events --json | jq .findings   for programs: one JSON document on stdout
+  tidegate vacuum /data/events --dry-run               which files nobody needs any more
+  tidegate restore /data/events --version 7            make it what it was
 
 \b
 Exit codes:
@@ -77,7 +93,11 @@ def _common(
     pass
 
 
-for module in (describe, history, protocol, files, log, checkpoint, verify):
+_VERBS = (
+    *(describe, detail, history, protocol, files, log),
+    *(checkpoint, verify, vacuum, optimize, restore, clone, convert),
+)
+for module in _VERBS:
     app.command(module.__name__.rsplit(".", 1)[-1])(module.command)
 
 

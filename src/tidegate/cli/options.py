@@ -64,6 +64,10 @@ Dialect = Annotated[
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document and nothing else.", show_default=False)
 ]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Tell what would be done, and do nothing.", show_default=False),
+]
 Limit = Annotated[
     int | None,
     typer.Option("--limit", metavar="N", min=0, help="At most N of them.", show_default=False),
@@ -147,3 +151,10 @@ def version_of(
     if timestamp is None:
         return version
     return snapshot(table, version, timestamp, pairs, dialect).version
+
+
+def delta_log(table: str, pairs: Sequence[str] | None) -> TableLog:
+    """The log of a Delta table, for the verbs that only such tables have; it must be there."""
+    log = TableLog.at(table, storage_options(pairs))
+    load(log)
+    return log
