@@ -1,0 +1,228 @@
+"""What a client of Spark Connect does with tables: run as a process of its own, one report per scenario.
+
+A classic session cannot live beside a Connect client, so this file is a program: it starts a real server
+in its own process tree, runs every function below whose name begins with ``can_``, and prints one line of
+JSON with what came of each. ``python scenarios.py FOLDER``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import tidegate
+from tidegate.errors import (
+    DataFileCorruptError,
+    DataFileMissingError,
+    InvariantViolationException,
+    NotATableError,
+    OutOfReachError,
+    SchemaInvalidError,
+    TableExistsError,
+    TidegateError,
+)
+from tidegate.java import java_home_for_spark
+
+DEFAULTS = "spark.databricks.delta.properties.defaults."
+
+
+def rows(spark: SparkSession, path: str, **options: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(r) for r in spark.read.format("delta").options(**options).load(path).collect())
+
+
+def can_write_and_read_a_partitioned_table(spark: SparkSession, path: str) -> None:
+    frame = spark.range(6).selectExpr(
+        "id", "id % 2 as p", "named_struct('a', id) as s", "timestamp_micros(id) t"
+    )
+    frame.write.format("delta").partitionBy("p").save(path)
+    frame.write.format("delta").mode("append").save(path)
+    assert spark.read.format("delta").load(path).where("p = 1").count() == 6
+    assert spark.read.format("delta").load(path).schema.simpleString() == frame.schema.simpleString()
+    assert tidegate.open(path).version == 1
+    names = tidegate.open(path).files().column("path").to_pylist()
+    assert all(n.startswith(("p=0/part-", "p=1/part-")) for n in names)
+
+
+def can_use_every_save_mode(spark: SparkSession, path: str) -> None:
+    spark.range(2).write.format("delta").save(path)
+    with pytest.raises(TableExistsError):
+        spark.range(2).write.format("delta").save(path)
+    spark.range(9).write.format("delta").mode("ignore").save(path)
+    spark.range(2, 3).write.format("delta").mode("overwrite").save(path)
+    assert rows(spark, path) == [(2,)]
+
+
+def can_travel_in_time(spark: SparkSession, path: str) -> None:
+    spark.range(2).write.format("delta").save(path)
+    frame = spark.read.format("delta").load(path)
+    spark.range(3).write.format("delta").mode("append").save(path)
+    assert frame.count() == 2
+    assert rows(spark, path, versionAsOf="0") == [(0,), (1,)]
+
+
+def can_read_the_change_feed(spark: SparkSession, path: str) -> None:
+    spark.conf.set(f"{DEFAULTS}enableChangeDataFeed", "true")
+    try:
+        spark.range(2).write.format("delta").save(path)
+    finally:
+        spark.conf.unset(f"{DEFAULTS}enableChangeDataFeed")
+    spark.range(5, 6).write.format("delta").mode("overwrite").save(path)
+    feed = spark.read.format("delta").option("readChangeFeed", True).option("startingVersion", 1).load(path)
+    found = sorted((r.id, r._change_type, r._commit_version) for r in feed.collect())
+    assert found == [(0, "delete", 1), (1, "delete", 1), (5, "insert", 1)]
+
+
+def can_evolve_the_schema(spark: SparkSession, path: str) -> None:
+    spark.range(1).write.format("delta").save(path)
+    wider = spark.range(1, 2).selectExpr("id", "'x' as extra")
+    with pytest.raises(SchemaInvalidError):
+        wider.write.format("delta").mode("append").save(path)
+    assert tidegate.open(path).version == 0
+    wider.write.format("delta").mode("append").option("mergeSchema", True).save(path)
+    assert sorted(rows(spark, path), key=str) == [(0, None), (1, "x")]
+
+
+def can_map_columns_by_name_and_by_id(spark: SparkSession, path: str) -> None:
+    for mode in ("name", "id"):
+        spark.conf.set(f"{DEFAULTS}columnMapping.mode", mode)
+        try:
+            frame = spark.range(4).selectExpr("id", "named_struct('x y', id) as `a b`", "id % 2 as p")
+            frame.write.format("delta").partitionBy("p").save(path + mode)
+        finally:
+            spark.conf.unset(f"{DEFAULTS}columnMapping.mode")
+        found = [(r[0], tuple(r[1]), r[2]) for r in rows(spark, path + mode)]
+        assert found == [(i, (i,), i % 2) for i in range(4)]
+
+
+def can_say_beforehand_which_files_and_columns_are_wanted(spark: SparkSession, path: str) -> None:
+    for start in (0, 10):
+        frame = spark.range(start, start + 3, 1, 1).selectExpr("id", "id * 2 as twice")
+        frame.write.format("delta").mode("append").save(path)
+    hidden = [n for n, s in _numbers(path) if '"id":12' not in s]
+    os.unlink(f"{path}/{hidden[0]}")
+    reader = (
+        spark.read.format("delta").option("tidegate.where", "id >= 11").option("tidegate.columns", "twice")
+    )
+    assert sorted(tuple(r) for r in reader.load(path).collect()) == [(22,), (24,)]
+
+
+def _numbers(path: str) -> list[tuple[str, str]]:
+    files = tidegate.open(path).files()
+    return list(zip(files.column("path").to_pylist(), files.column("stats").to_pylist(), strict=True))
+
+
+def can_delete_and_update_with_deletion_vectors(spark: SparkSession, path: str) -> None:
+    spark.conf.set(f"{DEFAULTS}enableDeletionVectors", "true")
+    try:
+        spark.range(0, 6, 1, 1).selectExpr("id", "id % 2 as p").write.format("delta").save(path)
+    finally:
+        spark.conf.unset(f"{DEFAULTS}enableDeletionVectors")
+    table = tidegate.DeltaTable.forPath(spark, path)
+    table.delete("id = 2")
+    table.update("id = 3", {"p": "7"})
+    assert rows(spark, path) == [(0, 0), (1, 1), (3, 7), (4, 0), (5, 1)]
+    files = tidegate.open(path).files()
+    assert any(v is not None for v in files.column("deletionVector").to_pylist())
+
+
+def can_merge(spark: SparkSession, path: str) -> None:
+    spark.range(0, 4, 1, 1).selectExpr("id", "'old' as v").write.format("delta").save(path)
+    source = spark.range(2, 6).selectExpr("id", "'new' as v")
+    merge = tidegate.DeltaTable.forPath(spark, path).alias("t").merge(source.alias("s"), "t.id = s.id")
+    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    assert rows(spark, path) == [(0, "old"), (1, "old"), (2, "new"), (3, "new"), (4, "new"), (5, "new")]
+
+
+def can_optimize_and_look_at_the_history(spark: SparkSession, path: str) -> None:
+    for _ in range(3):
+        spark.range(0, 2, 1, 1).write.format("delta").mode("append").save(path)
+    table = tidegate.DeltaTable.forPath(spark, path)
+    table.optimize().executeCompaction()
+    assert tidegate.open(path).files().num_rows == 1
+    assert rows(spark, path) == [(0,), (0,), (0,), (1,), (1,), (1,)]
+    assert [r.operation for r in table.history().orderBy("version").collect()] == ["WRITE"] * 3 + ["OPTIMIZE"]
+
+
+def can_tell_a_broken_constraint(spark: SparkSession, path: str) -> None:
+    spark.conf.set(f"{DEFAULTS}constraints.positive", "id > 0")
+    try:
+        with pytest.raises(InvariantViolationException, match='"id":0'):
+            spark.range(0, 2, 1, 1).write.format("delta").save(path)
+    finally:
+        spark.conf.unset(f"{DEFAULTS}constraints.positive")
+    assert not list(Path(path).rglob("*.json"))
+
+
+def can_tell_a_corrupt_and_a_missing_file(spark: SparkSession, path: str) -> None:
+    spark.range(0, 5, 1, 1).write.format("delta").save(path)
+    file = next(Path(path).glob("*.parquet"))
+    file.write_bytes(b"PAR1 is not enough")
+    for action in (lambda f: f.collect(), lambda f: f.toArrow()):
+        with pytest.raises(DataFileCorruptError) as caught:
+            action(spark.read.format("delta").load(path))
+        assert caught.value.table == path
+    file.unlink()
+    with pytest.raises(DataFileMissingError):
+        spark.read.format("delta").load(path).collect()
+
+
+def can_tell_a_path_that_is_no_table(spark: SparkSession, path: str) -> None:
+    with pytest.raises(NotATableError):
+        spark.read.format("delta").load(path)
+
+
+def can_tell_that_server_and_client_see_different_disks(spark: SparkSession, path: str) -> None:
+    from tidegate.spark.places import Disk
+    from tidegate.spark.write import files
+
+    original = files.place_of
+    files.place_of = lambda store: Disk(f"{path}-on-the-server")
+    try:
+        with pytest.raises(OutOfReachError):
+            spark.range(2).write.format("delta").save(path)
+    finally:
+        files.place_of = original
+    assert not list(Path(path).rglob("*.json"))
+
+
+def can_derive_sessions(spark: SparkSession, path: str) -> None:
+    spark.range(1).write.format("delta").save(path)
+    derived = spark.newSession() if hasattr(spark, "newSession") else spark
+    assert rows(derived, path) == [(0,)]
+    assert derived.read.format("delta").load(path).sparkSession is derived
+
+
+def can_leave_other_formats_alone(spark: SparkSession, path: str) -> None:
+    spark.range(3).write.format("parquet").save(path)
+    assert spark.read.format("parquet").load(path).agg(F.sum("id")).collect()[0][0] == 3
+
+
+def main(folder: str) -> None:
+    os.environ.setdefault("JAVA_HOME", java_home_for_spark())
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2")
+    spark: Any = tidegate.enable(builder.getOrCreate())
+    report: dict[str, str] = {}
+    only = set(sys.argv[2:])
+    for name, scenario in list(globals().items()):
+        if name.startswith("can_") and (not only or name in only):
+            try:
+                scenario(spark, f"{folder}/{name} + more")
+                report[name] = "ok"
+            except BaseException as e:
+                kind = e.code if isinstance(e, TidegateError) else type(e).__name__
+                report[name] = f"{kind}: {e}\n{traceback.format_exc(limit=-8)}"
+    print("REPORT " + json.dumps(report), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
