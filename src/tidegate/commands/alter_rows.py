@@ -17,7 +17,7 @@ from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
 from tidegate.schema.constraints import check_constraints, constraint_key
 from tidegate.schema.paths import join_path, split_path
-from tidegate.spark.scan.native import scan
+from tidegate.spark.scan.scans import scan
 from tidegate.transaction.pending import Operation
 from tidegate.transaction.transaction import Committed
 

@@ -37,8 +37,8 @@ from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
 from tidegate.schema.paths import Path, join_path
 from tidegate.spark.confs import conf, text
-from tidegate.spark.scan.native import scan
 from tidegate.spark.scan.positions import positioned
+from tidegate.spark.scan.scans import scan
 from tidegate.spark.write.files import write_files
 from tidegate.spark.write.layout import ROW_COMMIT_VERSION, ROW_ID
 from tidegate.transaction.pending import Operation, num_records

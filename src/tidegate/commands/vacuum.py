@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ from tidegate.errors import (
     MaintenanceRefusedError,
     OptionError,
     RetentionTooShortError,
+    TidegateError,
 )
 from tidegate.files.deletion_vectors import DeletionVector
 from tidegate.files.paths import resolve_path
@@ -138,8 +140,10 @@ def vacuum(
     try:
         _delete(log, names, threads, report)
     except BaseException:
-        if log_commits:
-            _note_end(log, "FAILED", 0)
+        # What went wrong is the answer, also where not even this can be written down.
+        with suppress(TidegateError):
+            if log_commits:
+                _note_end(log, "FAILED", 0)
         raise
     if log_commits:
         versions.append(_note_end(log, "COMPLETED", len(names)))
