@@ -69,7 +69,8 @@ def deduplicate(
 def resolve(files: pa.Table, configuration: Mapping[str, str], table: str) -> pa.Table:
     """Files with every reference resolved: ``docMappingJson`` is there wherever a schema is known.
 
-    ``LogError`` where a reference leads nowhere.
+    Where splits refer to schemas the column is a dictionary: a schema of hundreds of fields is held once,
+    not once for each split. ``LogError`` where a reference leads nowhere.
     """
     refs = files.column("docMappingRef").combine_chunks()
     if refs.null_count == len(refs):
@@ -84,9 +85,13 @@ def resolve(files: pa.Table, configuration: Mapping[str, str], table: str) -> pa
             table=table,
             hint="Restore the metadata of the version before, or index these splits again.",
         )
-    texts = pa.array([configuration[PREFIX + n] for n in names], pa.string()).take(encoded.indices)
+    inline = files.column("docMappingJson").combine_chunks().dictionary_encode()
+    texts = [*inline.dictionary.to_pylist(), *(configuration[PREFIX + n] for n in names)]
+    referred = pc.add(encoded.indices, pa.scalar(len(inline.dictionary), pa.int32()))
+    codes = pc.coalesce(inline.indices, referred)
+    column = pa.DictionaryArray.from_arrays(codes, pa.array(texts, pa.string()))
     at = files.schema.get_field_index("docMappingJson")
-    return files.set_column(at, files.schema.field(at), pc.coalesce(files.column("docMappingJson"), texts))
+    return files.set_column(at, pa.field("docMappingJson", column.type), column)
 
 
 def _with(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:

@@ -189,8 +189,38 @@ def _attribute(wire: str) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in wire)
 
 
-def _as_map(value: Mapping[str, str | None] | None) -> list[tuple[str, str | None]] | None:
-    return None if value is None else list(value.items())
+def _as_maps(values: Iterable[Mapping[str, str | None] | None]) -> pa.MapArray:
+    """Mappings as one column: keys and values laid end to end, which is several times faster than pairs."""
+    offsets: list[int | None] = []
+    keys: list[str] = []
+    items: list[str | None] = []
+    for value in values:
+        if value is None:
+            offsets.append(None)
+            continue
+        offsets.append(len(keys))
+        if value:
+            keys.extend(value)
+            items.extend(value.values())
+    offsets.append(len(keys))
+    return pa.MapArray.from_arrays(
+        pa.array(offsets, pa.int32()), pa.array(keys, pa.string()), pa.array(items, pa.string())
+    )
+
+
+def _from_maps(column: pa.MapArray) -> list[dict[str, str | None] | None]:
+    """The way back."""
+    offsets = column.offsets.to_pylist()
+    first, length = offsets[0], offsets[-1] - offsets[0]
+    keys = column.keys.slice(first, length).to_pylist()
+    items = column.items.slice(first, length).to_pylist()
+    spans = zip(offsets, offsets[1:], column.is_valid().to_pylist(), strict=False)
+    return [
+        dict(zip(keys[start - first : end - first], items[start - first : end - first], strict=True))
+        if there
+        else None
+        for start, end, there in spans
+    ]
 
 
 def _as_dv(value: DeletionVector | None) -> tuple[Any, ...] | None:
@@ -203,12 +233,6 @@ def _as_dv(value: DeletionVector | None) -> tuple[Any, ...] | None:
         value.size_in_bytes,
         value.cardinality,
     )
-
-
-def _convert(kind: pa.DataType) -> Callable[[Any], Any] | None:
-    if kind == STRING_MAP:
-        return _as_map
-    return _as_dv if kind == DV_TYPE else None
 
 
 def to_batch(actions: Sequence[msgspec.Struct], schema: pa.Schema) -> pa.RecordBatch:
@@ -224,8 +248,12 @@ def to_batch(actions: Sequence[msgspec.Struct], schema: pa.Schema) -> pa.RecordB
         if values.count(None) == len(values):
             columns.append(_nulls(column.type, len(values)))
             continue
-        convert = _convert(column.type)
-        columns.append(pa.array([convert(v) for v in values] if convert else values, column.type))
+        if column.type == STRING_MAP:
+            columns.append(_as_maps(values))
+        elif column.type == DV_TYPE:
+            columns.append(pa.array(list(map(_as_dv, values)), column.type))
+        else:
+            columns.append(pa.array(values, column.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -303,12 +331,14 @@ def to_wire(action: Action) -> dict[str, Any]:
 
 def batch_to_wire(name: str, batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     """File actions in columns as JSON objects, one row at a time, absent fields left out."""
-    maps = [f.name for f in batch.schema if pa.types.is_map(f.type)]
-    for row in batch.to_pylist():
-        body = {k: v for k, v in row.items() if v is not None}
-        for key in maps:
-            if key in body:
-                body[key] = dict(body[key])
+    names: list[str] = []
+    columns: list[list[Any]] = []
+    for kind, column in zip(batch.schema, batch.columns, strict=True):
+        if column.null_count < len(column):
+            names.append(kind.name)
+            columns.append(_from_maps(column) if pa.types.is_map(kind.type) else column.to_pylist())
+    for row in zip(*columns, strict=True):
+        body = {k: v for k, v in zip(names, row, strict=True) if v is not None}
         if "deletionVector" in body:
             body["deletionVector"] = {k: v for k, v in body["deletionVector"].items() if v is not None}
         if name != "remove":

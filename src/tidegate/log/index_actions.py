@@ -34,7 +34,7 @@ VERSION_1_FIELDS = (
 )
 
 
-class IndexAdd(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class IndexAdd(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """A split joins the table. Times in ``time_range_*`` are ISO 8601 texts, all others milliseconds."""
 
     path: str
@@ -65,7 +65,7 @@ class IndexAdd(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     companion_fast_field_mode: str | None = None
 
 
-class IndexRemove(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class IndexRemove(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """A split leaves the table."""
 
     path: str
