@@ -17,16 +17,25 @@ from tidegate.transaction.pending import Operation
 from tidegate.transaction.transaction import Committed, Transaction
 
 if TYPE_CHECKING:
+    from tidegate.commands.views import view
     from tidegate.doors import disable, enable
+    from tidegate.spark.scan.metrics import scan_metrics
     from tidegate.spark.session import session
+    from tidegate.table.builder import DeltaTableBuilder, IdentityGenerator
     from tidegate.table.delta import DeltaTable
     from tidegate.table.index import IndexTable
+    from tidegate.table.merge import DeltaMergeBuilder
+    from tidegate.table.optimize import DeltaOptimizeBuilder
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = [
     "Committed",
+    "DeltaMergeBuilder",
+    "DeltaOptimizeBuilder",
     "DeltaTable",
+    "DeltaTableBuilder",
+    "IdentityGenerator",
     "IndexTable",
     "Operation",
     "Snapshot",
@@ -36,16 +45,24 @@ __all__ = [
     "disable",
     "enable",
     "open",
+    "scan_metrics",
     "session",
+    "view",
 ]
 
 # What needs PySpark is imported when it is first asked for: the log works without it.
 _ON_SPARK = {
+    "DeltaMergeBuilder": "tidegate.table.merge",
+    "DeltaOptimizeBuilder": "tidegate.table.optimize",
     "DeltaTable": "tidegate.table.delta",
+    "DeltaTableBuilder": "tidegate.table.builder",
+    "IdentityGenerator": "tidegate.table.builder",
     "IndexTable": "tidegate.table.index",
     "disable": "tidegate.doors",
     "enable": "tidegate.doors",
+    "scan_metrics": "tidegate.spark.scan.metrics",
     "session": "tidegate.spark.session",
+    "view": "tidegate.commands.views",
 }
 
 
