@@ -19,6 +19,7 @@ from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter, DataFrameWr
 from tidegate.commands import catalog
 from tidegate.commands.names import split_name
 from tidegate.commands.read import read
+from tidegate.commands.views import refresh
 from tidegate.doors.hooks import is_enabled, notes, text, wrap
 from tidegate.errors import OptionError
 from tidegate.spark.catalog import PROVIDER, serve_plans
@@ -218,6 +219,8 @@ def _read_table(original: Callable[..., Any]) -> Callable[..., Any]:
         said = notes(self)
         given = said["options"]
         spark = self._spark
+        if is_enabled(spark):
+            refresh(spark)
         if not is_enabled(spark) or (location := catalog.location_of(spark, tableName)) is None:
             return original(self, tableName)
         return read(spark, location, given)
@@ -229,6 +232,7 @@ def _table(original: Callable[..., Any]) -> Callable[..., Any]:
     def table(self: Any, tableName: str) -> Any:
         if is_enabled(self):
             attach(self)
+            refresh(self)
             if is_connect(self) and (location := catalog.location_of(self, tableName)) is not None:
                 return read(self, location)
         return original(self, tableName)

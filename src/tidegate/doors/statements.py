@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tidegate.commands.views import refresh
 from tidegate.doors.hooks import is_enabled, wrap
 from tidegate.sql.run import run
 
@@ -23,6 +24,8 @@ def install(cls: type = SparkSession) -> None:
 def _sql(original: Callable[..., Any]) -> Callable[..., Any]:
     def sql(self: Any, sqlQuery: str, args: Any = None, **kwargs: Any) -> Any:
         # A text with ``{frames}`` to be filled in is Spark's to read first.
+        if is_enabled(self):
+            refresh(self)
         if kwargs or not isinstance(sqlQuery, str) or not is_enabled(self):
             return original(self, sqlQuery, args, **kwargs)
 

@@ -87,6 +87,10 @@ public class TableFileIndex implements FileIndex {
         return partitions;
     }
 
+    public String identity() {
+        return identity;
+    }
+
     public boolean equals(Object other) {
         return other instanceof TableFileIndex && ((TableFileIndex) other).identity.equals(identity);
     }

@@ -194,3 +194,13 @@ def serve_plans(spark: SparkSession, scan: Callable[[SparkSession, str], DataFra
 def sql_of(table: DataFrame, condition: Column) -> str:
     """A condition on the rows of a table, from a classic session, as SQL text."""
     return str(table.where(condition)._jdf.queryExecution().analyzed().condition().sql())
+
+
+def holds_view(spark: SparkSession, name: str, frame: DataFrame) -> bool:
+    """Whether the temporary view ``name`` is still the one that was made from ``frame``."""
+    if jvm.is_connect(spark):
+        return bool(spark.catalog.tableExists(name))
+    found = _catalog(spark).getRawTempView(name)
+    if not found.isDefined() or not found.get().plan().isDefined():
+        return False
+    return bool(found.get().plan().get().equals(frame._jdf.queryExecution().analyzed()))

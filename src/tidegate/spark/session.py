@@ -9,11 +9,14 @@ from __future__ import annotations
 import os
 import sys
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from tidegate.java import java_home_for_spark
+from tidegate.spark.jvm import is_connect
 
 # One row per conf that shapes files, with the reason why it may not be left to the session.
 PINNED: dict[str, str] = {
@@ -80,3 +83,18 @@ def pinned(spark: SparkSession) -> SparkSession:
             clone.conf.set(key, value)
         _clones[spark] = clone
     return clone
+
+
+@contextmanager
+def named(spark: SparkSession, operation: str) -> Iterator[None]:
+    """What runs meanwhile under the name of its operation in Spark's UI; a Connect server names it itself."""
+    if is_connect(spark):
+        yield
+        return
+    context: Any = spark.sparkContext
+    before = context.getLocalProperty("spark.job.description")
+    context.setLocalProperty("spark.job.description", operation)
+    try:
+        yield
+    finally:
+        context.setLocalProperty("spark.job.description", before)

@@ -32,7 +32,7 @@ from tidegate.log.actions import Add, from_batch
 from tidegate.log.snapshot import Snapshot
 from tidegate.schema.types import StructType
 from tidegate.spark import failures, jvm
-from tidegate.spark.scan import portable, vectors
+from tidegate.spark.scan import metrics, portable, vectors
 from tidegate.spark.scan.projection import Layout, spark_type
 from tidegate.spark.scan.widening import by_stored_type, narrow_decimals
 from tidegate.spark.session import pinned
@@ -255,7 +255,9 @@ def relation(planner: FilePlanner) -> DataFrame:
     # What explain() shows as the location of the scan; it cuts long ones off, so the version comes first.
     place = snapshot.url if snapshot.url.startswith("/") else "/" + snapshot.url.replace("://", "/")
     label = f"delta-v{snapshot.version}:{place}"
-    identity = label if planner.files is None else f"{label}#{id(planner)}"
+    # A table that was made anew at the same place is another one, whatever its version.
+    identity = f"{label}#{snapshot.metadata.id if planner.files is None else id(planner)}"
+    metrics.remember(identity, snapshot.url, snapshot.version, planner.candidates().num_rows)
     size = snapshot.size_in_bytes if planner.files is None else pc.sum(planner.files["size"]).as_py() or 0
     index = jvm.table_file_index(spark).create(
         identity, label, size, partition_type, jvm.JavaFunction(planner)

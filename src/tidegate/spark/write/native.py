@@ -22,7 +22,7 @@ from urllib.parse import unquote
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.spark.jvm import gateway_of
-from tidegate.spark.session import PINNED, pinned
+from tidegate.spark.session import PINNED, named, pinned
 from tidegate.spark.write.layout import Placed, partition_values
 
 _log = logging.getLogger("tidegate.spark.write")
@@ -88,10 +88,12 @@ def write(
                 return _run(gateway, session, execution, committer, root, partition_columns, passed)
 
         body = _Body(run)
-        named = gateway.scala.Option.apply(operation)
+        function = gateway.scala.Option.apply(operation)
+        sql = gateway.org.apache.spark.sql.execution.SQLExecution
         _log.debug("%s: writing below %s", operation, root)
         try:
-            gateway.org.apache.spark.sql.execution.SQLExecution.withNewExecutionId(execution, named, body)
+            with named(spark, operation):
+                sql.withNewExecutionId(execution, function, body)
         except Exception:
             # What failed inside came through the JVM; the original is at hand.
             if body.failure is not None:

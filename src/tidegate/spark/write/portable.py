@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -37,8 +36,8 @@ from tidegate.schema.types import (
     StructField,
     StructType,
 )
-from tidegate.spark.jvm import is_connect
 from tidegate.spark.places import Place
+from tidegate.spark.session import named
 from tidegate.spark.write import layout, statistics
 from tidegate.spark.write.task import Plan, writing
 
@@ -151,7 +150,7 @@ def write(
         first = [F.col(layout.CHANGE_TYPE).isNotNull()] if has_changes else []
         ordered = ordered.sortWithinPartitions(*first, *(_quoted(k) for k in keys))
     _log.debug("%s: writing below %r", operation, place)
-    with _named(frame, operation):
+    with named(frame.sparkSession, operation):
         answer = ordered.mapInArrow(writing(plan), from_arrow_schema(result)).toArrow()
     return answer.sort_by("path") if answer.num_rows else result.empty_table()
 
@@ -181,18 +180,3 @@ def partition_maps(commits: pa.Table, metadata: Metadata) -> pa.Array:
 
 def _quoted(name: str) -> Any:
     return F.col("`" + name.replace("`", "``") + "`")
-
-
-@contextmanager
-def _named(frame: DataFrame, operation: str) -> Any:
-    """The job under the name of its operation in Spark's UI; a Connect server names it itself."""
-    if is_connect(frame.sparkSession):
-        yield
-        return
-    context = frame.sparkSession.sparkContext
-    before = context.getLocalProperty("spark.job.description")
-    context.setLocalProperty("spark.job.description", operation)
-    try:
-        yield
-    finally:
-        context.setLocalProperty("spark.job.description", before)  # type: ignore[arg-type]
