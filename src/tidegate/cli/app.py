@@ -15,6 +15,8 @@ from tidegate.cli import (
     convert,
     describe,
     detail,
+    drop_feature,
+    features,
     files,
     history,
     log,
@@ -94,11 +96,11 @@ def _common(
 
 
 _VERBS = (
-    *(describe, detail, history, protocol, files, log),
-    *(checkpoint, verify, vacuum, optimize, restore, clone, convert),
+    *(describe, detail, history, protocol, features, files, log),
+    *(checkpoint, verify, vacuum, optimize, restore, clone, convert, drop_feature),
 )
 for module in _VERBS:
-    app.command(module.__name__.rsplit(".", 1)[-1])(module.command)
+    app.command(module.__name__.rsplit(".", 1)[-1].replace("_", "-"))(module.command)
 
 
 def run() -> None:

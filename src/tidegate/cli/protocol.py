@@ -6,7 +6,7 @@ The one verb that opens a table this client may not read: to say so is its work.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -26,10 +26,27 @@ from tidegate.cli.options import (
 )
 from tidegate.cli.patience import Patience
 from tidegate.errors import TidegateError
-from tidegate.log import segment as segments
-from tidegate.log.snapshot import Snapshot
+from tidegate.log import traces
+from tidegate.log.dialect import DELTA
+from tidegate.log.snapshot import Snapshot, unguarded
+from tidegate.protocol.clients import well_known
 from tidegate.protocol.feature import Feature, Registry
-from tidegate.protocol.protocol import Protocol
+from tidegate.protocol.protocol import CHECKPOINT_PROTECTION, Protocol
+
+Clients = Annotated[
+    bool,
+    typer.Option(
+        "--clients", help="Which well-known clients can read and write the table.", show_default=False
+    ),
+]
+With = Annotated[
+    list[str] | None,
+    typer.Option("--with", metavar="NAME", help="As if the table had this feature too.", show_default=False),
+]
+Without = Annotated[
+    list[str] | None,
+    typer.Option("--without", metavar="NAME", help="As if this feature were dropped.", show_default=False),
+]
 
 
 @verb
@@ -37,6 +54,9 @@ def command(
     table: Table,
     version: Version = None,
     timestamp: Timestamp = None,
+    clients: Clients = False,
+    with_: With = None,
+    without: Without = None,
     json: Json = False,
     dialect: Dialect = None,
     storage_option: StorageOptions = None,
@@ -45,11 +65,13 @@ def command(
     """Who may read and who may write the table.
 
     Its versions and features, what each means, and whether this client supports it. Works also for tables
-    that this client may not read.
+    that this client may not read. With --clients, what other clients make of it; with --with and --without,
+    what they would make of it after a feature has been added or dropped.
     """
     with Patience("reading the log"):
         found = _open(table, version, timestamp, storage_option, dialect)
-        protocol, registry = found.protocol, found.log.registry
+        registry = found.log.registry
+        protocol = _changed(found.protocol, registry, with_ or (), without or ())
     facts = {
         "table": found.url,
         "version": found.version,
@@ -60,11 +82,57 @@ def command(
         "writeRefusal": _refusal(protocol, registry, write=True),
         "features": [_feature(n, protocol, registry) for n in sorted(protocol.features(registry.rules))],
     }
+    if (clients or with_ or without) and found.log.dialect is DELTA:
+        facts |= _clients(found, protocol)
     if json:
         screen.document(facts)
     else:
         _show(facts)
+        if "clients" in facts:
+            _show_clients(facts)
     return 0
+
+
+def _changed(
+    protocol: Protocol, registry: Registry, added: Sequence[str], dropped: Sequence[str]
+) -> Protocol:
+    """The protocol with features added and dropped, as a drop in one step leaves it."""
+    rules = registry.rules
+    if added:
+        rows = [registry[name] for name in registry.closure(registry[n].name for n in added)]
+        protocol = protocol.with_features(*rows, rules=rules)
+    for name in dropped:
+        row = registry[name]
+        protocol = protocol.without_feature(row.name, rules)
+        if row.history_protection:
+            protocol = protocol.with_feature(registry[CHECKPOINT_PROTECTION], rules)
+    return protocol
+
+
+def _clients(found: Snapshot, protocol: Protocol) -> dict[str, Any]:
+    """What each well-known client could do with the table, if it had this protocol."""
+    registry = found.log.registry
+    in_use = {n for n in protocol.features(registry.rules) if _in_use(n, found)}
+    known = well_known()
+    return {
+        "looked": known.looked,
+        "clients": [
+            {
+                "client": c.client,
+                "release": c.release,
+                "date": c.date,
+                "canRead": not c.missing_for_read(protocol, registry),
+                "canWrite": not c.missing_for_write(protocol, registry, in_use),
+                "missing": list(c.missing_for_write(protocol, registry, in_use)),
+                "source": c.source,
+            }
+            for c in known.clients
+        ],
+    }
+
+
+def _in_use(name: str, found: Snapshot) -> bool:
+    return traces.in_metadata(name, found.metadata, found.log.registry)
 
 
 def _open(
@@ -79,13 +147,7 @@ def _open(
         if version is not None:
             raise typer.BadParameter("give a version or a timestamp, not both", param_hint="--timestamp")
         return snapshot(table, version, timestamp, options, dialect)
-    log = table_log(table, options, dialect)
-    listing = log.listing()
-    segment = segments.build(listing, log.url, version)
-    assert segment is not None, "a listing from 0 has a segment or raises"
-    found = Snapshot(log, segment)
-    _ = found.protocol
-    return found
+    return unguarded(table_log(table, options, dialect), version)
 
 
 def _refusal(protocol: Protocol, registry: Registry, *, write: bool) -> str | None:
@@ -148,6 +210,19 @@ def _show(facts: dict[str, Any]) -> None:
             for f in facts["features"]
         ],
         fold=["what it means"],
+    )
+
+
+def _show_clients(facts: dict[str, Any]) -> None:
+    screen.line()
+    screen.rows(
+        ["client", "release", "of", "reads it", "writes it", "lacks"],
+        [
+            (c["client"], c["release"], c["date"], c["canRead"], c["canWrite"], ", ".join(c["missing"]))
+            for c in facts["clients"]
+        ],
+        title=f"Clients, as of {facts['looked']}",
+        fold=["lacks"],
     )
 
 
