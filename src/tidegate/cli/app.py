@@ -32,7 +32,8 @@ INTRO = """Look at Delta tables, prove that they are sound and keep them in shap
 
 A table is a directory with a transaction log. Tidegate reads the log itself: on local disks, S3, Google
 Cloud Storage and Azure, of any table that Spark, Databricks, delta-rs, Trino or Tidegate wrote. Only
-`checkpoint`, `vacuum`, `optimize`, `restore`, `clone` and `convert` change anything; `optimize` starts Spark.
+`checkpoint`, `vacuum`, `optimize`, `restore`, `clone`, `convert` and `drop-feature` change anything.
+`optimize` starts Spark, and so does `drop-feature` where files must be rewritten.
 
 \b
 Examples:
@@ -48,6 +49,11 @@ Examples:
   tidegate verify /data/events --json | jq .findings   for programs: one JSON document on stdout
   tidegate vacuum /data/events --dry-run               which files nobody needs any more
   tidegate restore /data/events --version 7            make it what it was
+  tidegate features /data/events                       why each feature is there, and what dropping it takes
+  tidegate protocol /data/events --without deletionVectors
+                                                       who could use it then
+  tidegate drop-feature /data/events deletionVectors --dry-run
+                                                       the plan, and nothing else
 
 \b
 Exit codes:
