@@ -23,9 +23,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from os import PathLike
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -34,12 +33,13 @@ from tidegate.files.predicate import parse as parse_predicate
 from tidegate.files.skipping import evaluate_partitions
 from tidegate.index import describe as describing
 from tidegate.index import hooks, maintenance
+from tidegate.index.file_actions import REMOVED, Adds, add_table, as_table, live, rearranged, removes_of
 from tidegate.index.log_settings import LogSettings
 from tidegate.index.snapshot import IndexSnapshot
-from tidegate.index.transaction import IndexTransaction, paths_of, skip_of
+from tidegate.index.transaction import IndexTransaction, skip_of
 from tidegate.log.dialect import INDEX, compressed
 from tidegate.log.history import version_at
-from tidegate.log.index_actions import INDEX_ADD_SCHEMA, INDEX_REMOVE_SCHEMA, IndexAdd
+from tidegate.log.index_actions import INDEX_ADD_SCHEMA
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import Clock, TableLog, system_clock
 from tidegate.metadata import Format, Metadata
@@ -49,14 +49,14 @@ from tidegate.protocol.indextables import IndexRegistry
 from tidegate.protocol.protocol import Protocol
 from tidegate.transaction.pending import Operation
 
+__all__ = ["IndexLog", "add_table"]
+
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 PROVIDER = "indextables"
 # How often an operation that only says "whatever is there now" begins anew after a lost race.
 _TRIES = 50
-
-Adds: TypeAlias = pa.Table | pa.RecordBatch | Sequence[IndexAdd]
 
 
 class IndexLog:
@@ -103,12 +103,15 @@ class IndexLog:
     ) -> IndexSnapshot:
         """The table as it is now, at ``version`` or as of ``timestamp``."""
         if version is not None:
-            return IndexSnapshot(load(self.log, version))
+            return self._seen(load(self.log, version))
         latest = self._current()
         if timestamp is None:
-            return IndexSnapshot(latest)
+            return self._seen(latest)
         found = version_at(self.log, milliseconds(timestamp), latest=latest)
-        return IndexSnapshot(latest if found == latest.version else load(self.log, found))
+        return self._seen(latest if found == latest.version else load(self.log, found))
+
+    def _seen(self, base: Snapshot) -> IndexSnapshot:
+        return IndexSnapshot(base, self.settings.track_skips)
 
     def _current(self) -> Snapshot:
         self._latest = load(self.log) if self._latest is None else self._latest.update()
@@ -180,7 +183,7 @@ class IndexLog:
             txn = self.transaction(current)
             if metadata is not None:
                 txn.update_metadata(metadata)
-            removes = self._removes(txn.files(columns=["path", "partitionValues", "size"]), data_change=True)
+            removes = removes_of(txn.files(columns=REMOVED), self.log.clock(), data_change=True)
             operation = Operation("WRITE", {"mode": "Overwrite"})
             return self._commit(txn, operation, adds=adds, removes=removes)
 
@@ -204,13 +207,11 @@ class IndexLog:
         current = read or self.snapshot()
         txn = self.transaction(current)
         self._configure(txn, configuration)
-        gone = self._live(current, removes)
+        gone = live(current, removes)
         if gone.num_rows:
             txn.read_files(gone)
-        tombstones = self._removes(gone, data_change=data_change)
-        new = _as_table(adds)
-        if not data_change:
-            new = _set(new, "dataChange", pa.repeat(pa.scalar(False), new.num_rows))
+        tombstones = removes_of(gone, self.log.clock(), data_change=data_change)
+        new = as_table(adds) if data_change else rearranged(adds)
         if gone.num_rows == 0 and new.num_rows == 0 and not configuration:
             self.check_writable(current)
             return current
@@ -228,14 +229,13 @@ class IndexLog:
             txn = self.transaction(current)
             schema, partitions = current.schema, current.partition_columns
             predicate = parse_predicate(where).resolve(schema)
-            columns = ["path", "partitionValues", "size"]
-            found = txn.files(predicate, [*columns, "stats", "minValues", "maxValues", "numRecords"])
+            found = txn.files(predicate, [*REMOVED, "stats", "minValues", "maxValues", "numRecords"])
             mask = evaluate_partitions(found, predicate, schema, partitions)
-            gone = found.filter(pc.fill_null(mask, False)).select(columns)
+            gone = found.filter(pc.fill_null(mask, False)).select(REMOVED)
             if gone.num_rows == 0:
                 return current
             operation = Operation("DROP PARTITIONS", {"predicate": where})
-            return self._commit(txn, operation, removes=self._removes(gone, data_change=True))
+            return self._commit(txn, operation, removes=removes_of(gone, self.log.clock(), data_change=True))
 
         return self._again(attempt)
 
@@ -249,14 +249,14 @@ class IndexLog:
         txn = self.transaction(current)
         if not wanted or not self.settings.track_skips:
             return current
-        if not self.settings.rules.auto_upgrade and not _records_skips(current.protocol):
+        if not self.settings.rules.auto_upgrade and not indextables.records_skips(current.protocol):
             _log.warning(
                 "%s: %d skipped splits are not recorded: that needs version 2, and autoUpgrade is off",
                 self.url,
                 len(wanted),
             )
             return current
-        files = self._live(current, wanted, strict=False).to_pylist()
+        files = live(current, wanted, strict=False).to_pylist()
         known = {f["path"]: f for f in files}
         skips = []
         for path in wanted:
@@ -363,38 +363,12 @@ class IndexLog:
         removes: pa.Table | None = None,
     ) -> IndexSnapshot:
         self._latest = txn.commit(actions, operation, adds=adds, removes=removes).snapshot
-        return IndexSnapshot(self._latest)
+        return self._seen(self._latest)
 
     def _configure(self, txn: IndexTransaction, configuration: Mapping[str, str] | None) -> None:
         if configuration:
             metadata = txn.metadata
             txn.update_metadata(metadata.with_configuration({**metadata.configuration, **configuration}))
-
-    def _live(
-        self, snapshot: IndexSnapshot, files: pa.Table | Iterable[str], *, strict: bool = True
-    ) -> pa.Table:
-        """The live splits among ``files``; ``strict``, one that is not live is a conflict."""
-        wanted = paths_of(files)
-        live = snapshot.base.files(columns=["path", "partitionValues", "size"])
-        found = live.filter(pc.is_in(live.column("path"), value_set=wanted))
-        if strict and found.num_rows < len(wanted):
-            missing = wanted.filter(pc.invert(pc.is_in(wanted, value_set=live.column("path"))))
-            if len(missing):
-                raise _not_live(str(missing[0].as_py()), snapshot)
-        return found
-
-    def _removes(self, files: pa.Table, *, data_change: bool) -> pa.Table:
-        rows = files.num_rows
-        columns = {
-            "path": files.column("path"),
-            "deletionTimestamp": pa.repeat(pa.scalar(self.log.clock(), pa.int64()), rows),
-            "dataChange": pa.repeat(pa.scalar(data_change), rows),
-            "extendedFileMetadata": pa.repeat(pa.scalar(True), rows),
-            "partitionValues": files.column("partitionValues"),
-            "size": files.column("size"),
-            "tags": pa.nulls(rows, INDEX_REMOVE_SCHEMA.field("tags").type),
-        }
-        return pa.table(columns, schema=INDEX_REMOVE_SCHEMA)
 
     def _again(self, attempt: Callable[[], T]) -> T:
         """Run an operation on whatever the table holds; after a conflict, on the table as it is then."""
@@ -404,40 +378,3 @@ class IndexLog:
             except DeltaConcurrentModificationException as e:
                 _log.debug("%s: begun anew after %s", self.url, type(e).__name__)
         return attempt()
-
-
-def add_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """Adds from loose mappings of wire names; for a few of them."""
-    structs = [msgspec.convert(dict(row), IndexAdd) for row in rows]
-    return _as_table(structs)
-
-
-def _as_table(adds: Adds) -> pa.Table:
-    from tidegate.log.actions import to_batch
-    from tidegate.log.checkpoint.read import conform
-
-    if isinstance(adds, pa.Table | pa.RecordBatch):
-        pieces = adds.to_batches() if isinstance(adds, pa.Table) else [adds]
-        return pa.Table.from_batches([conform(b, INDEX_ADD_SCHEMA) for b in pieces], INDEX_ADD_SCHEMA)
-    batches = [to_batch(adds, INDEX_ADD_SCHEMA)] if adds else []
-    return pa.Table.from_batches(batches, INDEX_ADD_SCHEMA)
-
-
-def _set(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
-    at = table.schema.get_field_index(name)
-    return table.set_column(at, table.schema.field(at), column)
-
-
-def _records_skips(protocol: Protocol) -> bool:
-    return min(protocol.min_reader_version, protocol.min_writer_version) >= indextables.CURRENT_VERSION
-
-
-def _not_live(path: str, snapshot: IndexSnapshot) -> DeltaConcurrentModificationException:
-    from tidegate.errors import ConcurrentDeleteDeleteException
-
-    return ConcurrentDeleteDeleteException(
-        f"The split {path} is not live at version {snapshot.version}, so it cannot be replaced or removed.",
-        table=snapshot.url,
-        version=snapshot.version,
-        hint="Another writer has removed it; plan again on the table as it is now.",
-    )

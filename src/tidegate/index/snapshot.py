@@ -28,6 +28,8 @@ class IndexSnapshot:
     """The table at ``version``; made by ``IndexLog``."""
 
     base: Snapshot
+    # Not, where whoever opened the table has switched the tracking of skipped splits off.
+    tracks_skips: bool = True
 
     @property
     def version(self) -> int:
@@ -121,6 +123,8 @@ class IndexSnapshot:
 
     def cooling(self, now: int | None = None) -> frozenset[str]:
         """The paths that are not to be tried again yet, at ``now`` (milliseconds)."""
+        if not self.tracks_skips:
+            return frozenset()
         moment = self.base.log.clock() if now is None else now
         return frozenset(p for p, s in self.skips.items() if (s.retry_after or 0) > moment)
 

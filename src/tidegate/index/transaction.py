@@ -9,7 +9,7 @@ protocol allows it; two writers that add some do not conflict.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -199,7 +199,7 @@ def required(changes: Changes) -> Protocol:
 
 def _within(changes: Changes, protocol: Protocol, url: str) -> Changes:
     """What of the changes a table may hold whose protocol nobody is to raise."""
-    if min(protocol.min_reader_version, protocol.min_writer_version) >= indextables.CURRENT_VERSION:
+    if indextables.records_skips(protocol):
         return changes
     if changes.skips:
         _log.warning(
@@ -279,11 +279,3 @@ def skip_of(
         skip_count=1 if before is None else before.skip_count + 1,
         **more,
     )
-
-
-def paths_of(files: pa.Table | pa.RecordBatch | Iterable[str]) -> pa.Array:
-    """The paths of a table of files, or of loose texts."""
-    if isinstance(files, pa.Table | pa.RecordBatch):
-        column = files.column("path")
-        return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return pa.array(list(files), pa.string())

@@ -100,6 +100,11 @@ def has_feature(protocol: Protocol, name: str) -> bool:
     return name in protocol.explicit_features or protocol.writer_features is None
 
 
+def records_skips(protocol: Protocol) -> bool:
+    """Whether a table may hold what version 2 brought, for readers and for writers."""
+    return min(protocol.min_reader_version, protocol.min_writer_version) >= CURRENT_VERSION
+
+
 def minimum_reader(features: Iterable[str]) -> int:
     """The reader version that some features need."""
     names = Names(features)

@@ -154,3 +154,10 @@ def test_keys_are_taken_in_any_case_and_with_or_without_their_prefix() -> None:
 
 def test_the_log_directory_is_the_family_s_own() -> None:
     assert all(i.name.startswith(LOG) for i in table_with("a.split").store.list_from("", recursive=True))
+
+
+def test_without_tracking_skips_of_others_hold_nothing_back() -> None:
+    table = table_with("a.split")
+    table.log().skip("a.split", "bad")
+    found = table.log(skippedFiles__trackingEnabled=False).snapshot()
+    assert (planned(found), list(found.skips)) == (["a.split"], ["a.split"])
