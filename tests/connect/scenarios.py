@@ -26,6 +26,7 @@ from tidegate.errors import (
     NotATableError,
     OutOfReachError,
     SchemaInvalidError,
+    StreamSourceChangedError,
     TableExistsError,
     TidegateError,
 )
@@ -203,6 +204,56 @@ def can_derive_sessions(spark: SparkSession, path: str) -> None:
 def can_leave_other_formats_alone(spark: SparkSession, path: str) -> None:
     spark.range(3).write.format("parquet").save(path)
     assert spark.read.format("parquet").load(path).agg(F.sum("id")).collect()[0][0] == 3
+
+
+def _streamed(spark: SparkSession, path: str, **options: Any) -> Any:
+    """Stream everything that is new into the table beside, and return the query, ended."""
+    frame = spark.readStream.format("delta").options(**options).load(path)
+    writer = frame.writeStream.format("delta").option("checkpointLocation", path + "-checkpoint")
+    query = writer.trigger(availableNow=True).start(path + "-out")
+    assert query.awaitTermination(240)
+    return query
+
+
+def can_stream_from_a_table_into_a_table(spark: SparkSession, path: str) -> None:
+    frame = spark.range(0, 4, 1, 2).selectExpr("id", "id % 2 as p", "named_struct('a', id) as s")
+    frame.write.format("delta").partitionBy("p").save(path)
+    query = _streamed(spark, path, maxFilesPerTrigger=3)
+    out = tidegate.open(path + "-out")
+    assert out.version == 1, "four files, three in the first batch"
+    assert out.transactions[query.id].version == 1
+    frame.where("id = 3").write.format("delta").mode("append").save(path)
+    _streamed(spark, path)
+    assert [r[0] for r in rows(spark, path + "-out")] == [0, 1, 2, 3, 3]
+
+
+def can_tell_by_name_what_stopped_a_stream(spark: SparkSession, path: str) -> None:
+    spark.range(2).write.format("delta").save(path)
+    _streamed(spark, path)
+    spark.range(1).write.format("delta").mode("overwrite").save(path)
+    writer = spark.readStream.format("delta").load(path).writeStream.format("delta")
+    query = writer.option("checkpointLocation", path + "-checkpoint").start(path + "-out")
+    try:
+        query.awaitTermination(240)
+    except StreamSourceChangedError as e:
+        assert e.version == 1
+    else:
+        raise AssertionError("rows were changed, and the stream went on")
+    assert isinstance(query.exception(), StreamSourceChangedError)
+
+
+def can_use_tables_in_a_function_for_batches(spark: SparkSession, path: str) -> None:
+    spark.range(2).write.format("delta").save(path)
+    copy = path + "-copy"
+
+    def work(batch: Any, number: int) -> None:
+        batch.write.format("delta").mode("append").save(copy)
+        assert batch.sparkSession.read.format("delta").load(copy).count() == 2
+
+    writer = spark.readStream.format("delta").load(path).writeStream.foreachBatch(work)
+    query = writer.option("checkpointLocation", path + "-checkpoint").trigger(availableNow=True).start()
+    assert query.awaitTermination(240)
+    assert rows(spark, copy) == [(0,), (1,)]
 
 
 def main(folder: str) -> None:

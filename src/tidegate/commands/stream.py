@@ -25,11 +25,11 @@ from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.opening import milliseconds
 from tidegate.spark.confs import session_defaults
-from tidegate.spark.failures import through_spark
+from tidegate.spark.jvm import is_connect
 from tidegate.spark.scan.scans import scan
-from tidegate.spark.stream import source
+from tidegate.spark.stream import portable, source
 from tidegate.spark.stream.offsets import Limits
-from tidegate.spark.stream.sink import query_id
+from tidegate.spark.stream.sink import passed_on, query_id
 from tidegate.spark.stream.tail import FILES, LATEST, Slice, StreamOptions, Tail
 from tidegate.spark.write.fit import check_columns, schema_of
 from tidegate.transaction.pending import Operation
@@ -84,6 +84,8 @@ def read_stream(
     given = stream_options(options or {})
     log = TableLog.at(url)
     shape = readable(load(log))
+    if is_connect(spark):
+        return _portable(spark, shape, given, options or {})
     empty = Slice(None, FILES.empty_table(), FILES.empty_table(), shape.version + 1, shape.version)
     tail = Tail(log, shape, given)
 
@@ -98,6 +100,19 @@ def read_stream(
         path=log.url,
         options={k: v for k, v in (options or {}).items() if k.lower() != "path"},
     )
+
+
+def _portable(
+    spark: SparkSession, shape: Snapshot, given: StreamOptions, options: Mapping[str, str]
+) -> DataFrame:
+    """The stream on public API alone; what needs a newer Spark than this one is refused by name."""
+    limits = [k for k in options if k.lower() in ("maxfilespertrigger", "maxbytespertrigger")]
+    if limits and not portable.HAS_LIMITS:
+        raise OptionError(
+            f"{limits[0]} needs Spark 4.2 on Spark Connect.",
+            hint="Leave it out, use a classic session, or a newer Spark.",
+        )
+    return portable.stream(spark, shape, given)
 
 
 def batch(spark: SparkSession, tail: Tail, between: Slice) -> DataFrame:
@@ -260,6 +275,6 @@ def batch_writer(
                 operation=Operation("STREAMING UPDATE", parameters),
             )
         except TidegateError as e:
-            raise through_spark(e) from e
+            raise passed_on(e, frame.sparkSession) from e
 
     return write_batch

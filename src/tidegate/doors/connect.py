@@ -1,7 +1,7 @@
 """Spark Connect: the same doors on the client's own classes, and everything by the portable way.
 
-What is hooked: ``DataFrameReader`` and ``DataFrameWriter`` of ``pyspark.sql.connect`` as ``batch`` says, and
-the two ways to derive a session, so that a derived one is enabled too. The client reads and writes the log,
+What is hooked: the readers and writers of ``pyspark.sql.connect`` as ``batch`` and ``streams`` say, and the
+two ways to derive a session, so that a derived one is enabled too. The client reads and writes the log,
 the server's executors read and write data files: both must reach the table. No Py4J is touched.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tidegate.doors import batch
+from tidegate.doors import batch, streams
 from tidegate.doors.hooks import is_enabled, mark, wrap
 
 
@@ -18,8 +18,11 @@ def install() -> None:
     """Hang the doors of Spark Connect."""
     from pyspark.sql.connect.readwriter import DataFrameReader, DataFrameWriter
     from pyspark.sql.connect.session import SparkSession
+    from pyspark.sql.connect.streaming.query import StreamingQuery
+    from pyspark.sql.connect.streaming.readwriter import DataStreamReader, DataStreamWriter
 
     batch.install(DataFrameReader, DataFrameWriter)
+    streams.install(DataStreamReader, DataStreamWriter, StreamingQuery)
     for name in ("newSession", "cloneSession"):
         if hasattr(SparkSession, name):
             wrap(SparkSession, name, _derived)

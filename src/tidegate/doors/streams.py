@@ -32,29 +32,35 @@ from tidegate.doors.hooks import original as original_of
 from tidegate.errors import OptionError, TidegateError
 from tidegate.spark import failures
 from tidegate.spark.confs import session_defaults
+from tidegate.spark.jvm import is_connect
+from tidegate.spark.stream.sink import passed_on
 
 FORMAT = "delta"
+_FIRST = "Create the table first, then stream into its path."
 _OF_THE_QUERY = frozenset({"path", "checkpointlocation", "queryname"})
 _CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 
 
-def install() -> None:
-    """Hang the doors of streams."""
-    for cls in (DataStreamReader, DataStreamWriter):
+def install(
+    reader: type = DataStreamReader, writer: type = DataStreamWriter, query: type = StreamingQuery
+) -> None:
+    """Hang the doors of streams, on a classic session's classes or on those of Spark Connect."""
+    for cls in (reader, writer):
         wrap(cls, "format", noting_format)
         wrap(cls, "option", noting_option)
         wrap(cls, "options", noting_options)
-    wrap(DataStreamReader, "schema", _noting_schema)
-    wrap(DataStreamReader, "load", _load)
-    wrap(DataStreamReader, "table", _table)
-    wrap(DataStreamWriter, "outputMode", _noting_mode)
-    wrap(DataStreamWriter, "partitionBy", _holding("partitions"))
-    if hasattr(DataStreamWriter, "clusterBy"):
-        wrap(DataStreamWriter, "clusterBy", _holding("clusters"))
-    wrap(DataStreamWriter, "foreachBatch", _foreach_batch)
-    wrap(DataStreamWriter, "start", _start)
-    wrap(DataStreamWriter, "toTable", _to_table)
-    wrap(StreamingQuery, "exception", _exception)
+    wrap(reader, "schema", _noting_schema)
+    wrap(reader, "load", _load)
+    wrap(writer, "outputMode", _noting_mode)
+    wrap(writer, "partitionBy", _holding("partitions"))
+    if hasattr(writer, "clusterBy"):
+        wrap(writer, "clusterBy", _holding("clusters"))
+    wrap(writer, "foreachBatch", _foreach_batch)
+    wrap(writer, "start", _start)
+    wrap(writer, "toTable", _to_table)
+    wrap(query, "exception", _exception)
+    if reader is DataStreamReader:
+        wrap(reader, "table", _table)
 
 
 def _noting_schema(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,7 +82,7 @@ def _noting_mode(original: Callable[..., Any]) -> Callable[..., Any]:
 def _holding(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def holding(original: Callable[..., Any]) -> Callable[..., Any]:
         def columns(self: Any, *cols: Any) -> Any:
-            if not is_enabled(self._spark):
+            if not is_enabled(_session(self)):
                 return original(self, *cols)
             notes(self)[kind] = names_of(cols)
             notes(self).setdefault("held", {})[kind] = lambda: original(self, *cols)
@@ -95,21 +101,21 @@ def _load(original: Callable[..., Any]) -> Callable[..., Any]:
         self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any
     ) -> Any:
         said = notes(self)
-        if not _is_ours(self._spark, format or said.get("format")):
+        if not _is_ours(_session(self), format or said.get("format")):
             return original(self, path, format, schema, **options)
         given = {**said["options"], **{k: text(v) for k, v in options.items()}}
         where = path or _option(given, "path")
         if schema is not None or "schema" in said or not isinstance(where, str):
             raise OptionError("A delta table is streamed from one path, and brings its own schema.")
-        return read_stream(self._spark, where, given)
+        return read_stream(_session(self), where, given)
 
     return load
 
 
 def _table(original: Callable[..., Any]) -> Callable[..., Any]:
     def table(self: Any, tableName: str) -> Any:
-        if is_enabled(self._spark) and (location := location_of(self._spark, tableName)) is not None:
-            return read_stream(self._spark, location, notes(self)["options"])
+        if is_enabled(_session(self)) and (location := location_of(_session(self), tableName)) is not None:
+            return read_stream(_session(self), location, notes(self)["options"])
         return original(self, tableName)
 
     return table
@@ -129,7 +135,7 @@ def _start(original: Callable[..., Any]) -> Callable[..., Any]:
         **options: Any,
     ) -> Any:
         said = notes(self)
-        if not _is_ours(self._spark, format or said.get("format")) or said.get("foreach"):
+        if not _is_ours(_session(self), format or said.get("format")) or said.get("foreach"):
             _release(self)
             return original(self, path, format, outputMode, partitionBy, queryName, **options)
         sink = _Sink(self, outputMode, partitionBy, options)
@@ -137,6 +143,8 @@ def _start(original: Callable[..., Any]) -> Callable[..., Any]:
         if where is None:
             raise OptionError("There is no path to write to.", hint='Write .start("/path/of/the/table").')
         sink.check(where)
+        if sink.clusters and is_connect(_session(self)):
+            raise OptionError("On Spark Connect a stream does not cluster the table it makes.", hint=_FIRST)
         if sink.clusters:
             table_at(self._df, where, partition_by=sink.partitions, cluster_by=sink.clusters)
         sink.receive(where)
@@ -156,14 +164,16 @@ def _to_table(original: Callable[..., Any]) -> Callable[..., Any]:
         **options: Any,
     ) -> Any:
         chosen = format or notes(self).get("format")
-        ours = _is_ours(self._spark, chosen)
-        if not ours and not chosen and is_enabled(self._spark):
-            ours = location_of(self._spark, tableName) is not None
+        ours = _is_ours(_session(self), chosen)
+        if not ours and not chosen and is_enabled(_session(self)) and not is_connect(_session(self)):
+            ours = location_of(_session(self), tableName) is not None
         if not ours:
             _release(self)
             return original(self, tableName, format, outputMode, partitionBy, queryName, **options)
+        if is_connect(_session(self)):
+            raise OptionError("On Spark Connect a stream goes into a table by its path.", hint=_FIRST)
         sink = _Sink(self, outputMode, partitionBy, options)
-        sink.check(location_of(self._spark, tableName))
+        sink.check(location_of(_session(self), tableName))
         where = table_for(
             self._df,
             tableName,
@@ -193,7 +203,7 @@ class _Sink:
 
     def check(self, where: str | None) -> None:
         """Refuse what can be refused before anything is done."""
-        everywhere = self.writer._spark.conf.get(_CHECKPOINTS, None)
+        everywhere = _session(self.writer).conf.get(_CHECKPOINTS, None)
         check_sink(
             where,
             mode=self.mode,
@@ -204,7 +214,7 @@ class _Sink:
 
     def receive(self, where: str) -> None:
         """Give Spark's writer our write for each of its batches; it is then to be started."""
-        spark: SparkSession = self.writer._spark
+        spark: SparkSession = _session(self.writer)
         work = batch_writer(
             where,
             mode=self.mode,
@@ -215,6 +225,9 @@ class _Sink:
         )
         self.writer.foreachBatch(work)
         notes(self.writer).pop("foreach")
+        if is_connect(spark):
+            # The server would look for the format first.
+            self.writer._write_proto.format = ""
 
 
 def _release(writer: Any) -> None:
@@ -225,19 +238,30 @@ def _release(writer: Any) -> None:
 
 def _foreach_batch(original: Callable[..., Any]) -> Callable[..., Any]:
     def foreachBatch(self: Any, func: Callable[[DataFrame, int], None]) -> Any:
-        if not is_enabled(self._spark):
+        if not is_enabled(_session(self)):
             return original(self, func)
         notes(self)["foreach"] = True
 
-        def kept(frame: DataFrame, number: int) -> None:
-            try:
-                func(frame, number)
-            except TidegateError as e:
-                raise failures.through_spark(e) from e
-
-        return original(self, kept)
+        return original(self, _kept(func))
 
     return foreachBatch
+
+
+def _kept(func: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
+    """A user's function for batches, in an enabled session, whose errors of ours keep their kind."""
+
+    def kept(frame: DataFrame, number: int) -> None:
+        if is_connect(frame.sparkSession):
+            # It runs in a process of the server's own.
+            import tidegate
+
+            tidegate.enable(frame.sparkSession)
+        try:
+            func(frame, number)
+        except TidegateError as e:
+            raise passed_on(e, frame.sparkSession) from e
+
+    return kept
 
 
 # ---------------------------------------------------------------------------- failures
@@ -255,6 +279,12 @@ def _exception(original: Callable[..., Any]) -> Callable[..., Any]:
         return ours
 
     return exception
+
+
+def _session(target: Any) -> Any:
+    """The session of a reader or writer, classic or of Spark Connect."""
+    held = ("_spark", "_session", "_client")
+    return next(found for name in held if (found := getattr(target, name, None)) is not None)
 
 
 def _is_ours(spark: SparkSession, chosen: str | None) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,7 +42,9 @@ from tidegate.spark.scan.projection import FIELD_ID, spark_type
 from tidegate.spark.scan.readers import MARK, Reading, reading
 
 if TYPE_CHECKING:
+    from tidegate.log.snapshot import Snapshot
     from tidegate.spark.scan.native import FilePlanner
+    from tidegate.spark.scan.projection import Layout
 
 _log = logging.getLogger(__name__)
 _KEY, _ROW = "__tidegate_key", "__tidegate_row_index"
@@ -169,17 +171,32 @@ def _full(root: str, path: str) -> str:
 # ---------------------------------------------------------------------------- tasks of ours
 
 
-def _by_tasks(planner: FilePlanner, files: pa.Table) -> DataFrame:
-    snapshot, spark = planner.snapshot, planner.spark
-    layout = planner.layout
+def task_plan(snapshot: Snapshot, layout: Layout) -> tuple[Reading, SparkStruct]:
+    """What a task must know to read a table's files, and the columns it gives, a key and a row index last."""
     by_id = layout.mode == "id"
-    stored = _readable(layout.data)
-    assert isinstance(stored, StructType)
+    stored = readable_types(layout.data)
     wanted = to_arrow_schema(stored)
     if by_id:
         wanted = _with_ids(wanted, stored)
-    plan = Reading(place_of(snapshot.log.store), wanted, by_id, _KEY, _ROW)
-    root = snapshot.url
+    schema = SparkStruct.fromJson(_json(layout.data))
+    out = SparkStruct([*schema.fields, SparkField(_KEY, IntegerType()), SparkField(_ROW, LongType())])
+    return Reading(place_of(snapshot.log.store), wanted, by_id, _KEY, _ROW), out
+
+
+def _by_tasks(planner: FilePlanner, files: pa.Table) -> DataFrame:
+    snapshot, spark = planner.snapshot, planner.spark
+    plan, out = task_plan(snapshot, planner.layout)
+    names = task_names(snapshot.url, files)
+    listed = pa.table({"key": pa.array(range(len(names)), pa.int32()), "path": pa.array(names, pa.string())})
+    if not names:
+        return spark.createDataFrame([], out)
+    total = pc.sum(files.column("size")).as_py() or 0
+    tasks = min(len(names), max(_FEW, total // _TASK_BYTES))
+    return spark.createDataFrame(listed).repartition(tasks, F.col("key")).mapInArrow(reading(plan), out)
+
+
+def task_names(root: str, files: pa.Table) -> list[str]:
+    """The names by which tasks open files: below the table, or absolute on disks."""
     names = []
     for path in files.column("path").to_pylist():
         place = resolve_path(path)
@@ -191,26 +208,23 @@ def _by_tasks(planner: FilePlanner, files: pa.Table) -> DataFrame:
                 hint="Read this table on a classic session whose Spark opens that place.",
             )
         names.append(place.name.removeprefix(f"{root}/") if place.absolute else place.name)
-    listed = pa.table({"key": pa.array(range(len(names)), pa.int32()), "path": pa.array(names, pa.string())})
-    schema = SparkStruct.fromJson(_json(layout.data))
-    out = SparkStruct([*schema.fields, SparkField(_KEY, IntegerType()), SparkField(_ROW, LongType())])
-    if not names:
-        return spark.createDataFrame([], out)
-    total = pc.sum(files.column("size")).as_py() or 0
-    tasks = min(len(names), max(_FEW, total // _TASK_BYTES))
-    return spark.createDataFrame(listed).repartition(tasks, F.col("key")).mapInArrow(reading(plan), out)
+    return names
 
 
-def _readable(kind: DataType) -> DataType:
-    """The types as Arrow carries them to Spark."""
+@overload
+def readable_types(kind: StructType) -> StructType: ...
+@overload
+def readable_types(kind: DataType) -> DataType: ...
+def readable_types(kind: DataType) -> DataType:
+    """The types as Arrow carries them to Spark, null allowed everywhere."""
     if isinstance(kind, StructType):
         return StructType(
-            tuple(StructField(f.name, _readable(f.type), True, f.metadata) for f in kind.fields)
+            tuple(StructField(f.name, readable_types(f.type), True, f.metadata) for f in kind.fields)
         )
     if isinstance(kind, ArrayType):
-        return ArrayType(_readable(kind.element), True)
+        return ArrayType(readable_types(kind.element), True)
     if isinstance(kind, MapType):
-        return MapType(_readable(kind.key), _readable(kind.value), True)
+        return MapType(readable_types(kind.key), readable_types(kind.value), True)
     if kind == VARIANT:
         return StructType((StructField("value", BINARY, False), StructField("metadata", BINARY, False)))
     return kind
@@ -256,7 +270,7 @@ def _described(planner: FilePlanner, files: pa.Table, by_spark: bool) -> DataFra
     fields = planner.layout.partitions.fields
     for f in fields:
         columns.append(
-            _zoned(partitions.raw(values, f.name)) if f.type == TIMESTAMP else partitions.raw(values, f.name)
+            zoned(partitions.raw(values, f.name)) if f.type == TIMESTAMP else partitions.raw(values, f.name)
         )
     names = ["k", *(f"c{i}" for i in range(len(fields)))]
     if planner.has_vectors:
@@ -268,7 +282,7 @@ def _described(planner: FilePlanner, files: pa.Table, by_spark: bool) -> DataFra
     return frame.select(F.col("k").alias(_KEY), *casts, *bitmap)
 
 
-def _zoned(texts: pa.Array) -> pa.Array:
+def zoned(texts: pa.Array) -> pa.Array:
     """Instants with their zone: a text without one is in UTC, whatever the session's zone is."""
     zoned = pc.match_substring_regex(texts, partitions.ZONE)
     return pc.if_else(zoned, texts, pc.binary_join_element_wise(texts, "Z", ""))

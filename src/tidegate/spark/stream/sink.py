@@ -8,10 +8,12 @@ checkpoint itself holds it.
 from __future__ import annotations
 
 import msgspec
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.errors import StreamError, TidegateError
+from tidegate.spark.failures import through_spark
 from tidegate.spark.jvm import is_connect
+from tidegate.spark.stream.carried import carried
 from tidegate.storage.opening import open_store
 
 _PROPERTY = "sql.streaming.queryId"
@@ -32,6 +34,11 @@ def query_id(batch: DataFrame, checkpoint: str | None) -> str:
             hint="Set the option checkpointLocation to a place that this process can read.",
         )
     return found
+
+
+def passed_on(error: TidegateError, spark: SparkSession) -> Exception:
+    """An error inside a batch, in the form in which it reaches whoever waits for the query."""
+    return carried(error) if is_connect(spark) else through_spark(error)
 
 
 def _from_checkpoint(checkpoint: str) -> str | None:
