@@ -10,13 +10,14 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import QueryError
 from tidegate.index import ranges
-from tidegate.index.constants import holds
+from tidegate.index.constants import check, holds
 from tidegate.index.encode import ELEMENT, encode_number
-from tidegate.index.fields import NULLS, Field, analyzer
+from tidegate.index.fields import NULLS, DocMapping, Field, analyzer, register
 from tidegate.index.names import Names
 from tidegate.index.query import (
     All,
@@ -48,10 +49,24 @@ if TYPE_CHECKING:
     import tantivy
 
 
+def validate(node: Node, names: Names) -> None:
+    """Refuse a query that some split would refuse, before any split is looked at."""
+    Compiler(names, _empty_index(names.mapping), None).compile(node)
+
+
+@lru_cache(maxsize=32)
+def _empty_index(mapping: DocMapping) -> tantivy.Index:
+    import tantivy
+
+    index = tantivy.Index(mapping.schema())
+    register(index, mapping)
+    return index
+
+
 class Compiler:
     """Compiles for one split: its index, its mapping, and the values its partition columns have."""
 
-    def __init__(self, names: Names, index: tantivy.Index, constants: Mapping[str, Any]) -> None:
+    def __init__(self, names: Names, index: tantivy.Index, constants: Mapping[str, Any] | None) -> None:
         import tantivy
 
         self._t = tantivy
@@ -84,15 +99,25 @@ class Compiler:
     def _leaf(self, node: Node) -> tantivy.Query:
         name: str | None = getattr(node, "field", None)
         if name is None:
-            found = [self._of_field(node, f, "") for f in self._names.defaults()]
+            found = [self._of_field(node, f, "") for f in self._defaults(node)]
             return found[0] if len(found) == 1 else self._any_of(found)
         field, partition, path = self._names.find(name)
         if field is None:
             column = self._names.partitions.field(partition)
             assert column is not None
+            if self._constants is None:
+                check(node, column)
+                return self._q.all_query()
             answer = holds(node, column, self._constants.get(partition))
             return self._q.all_query() if answer else self._q.empty_query()
         return self._of_field(node, field, path)
+
+    def _defaults(self, node: Node) -> list[Field]:
+        """The default fields; a phrase is looked for in those of them that keep positions."""
+        fields = self._names.defaults()
+        if isinstance(node, Term) and node.quoted:
+            return [f for f in fields if f.kind != "text" or f.record == "position"] or fields
+        return fields
 
     def _any_of(self, queries: list[tantivy.Query]) -> tantivy.Query:
         return self._q.boolean_query([(self._t.Occur.Should, q) for q in queries])
@@ -101,6 +126,8 @@ class Compiler:
         return self._q.boolean_query([(self._t.Occur.Must, q) for q in queries])
 
     def _of_field(self, node: Node, field: Field, path: str) -> tantivy.Query:
+        if isinstance(node, Range) and node.low is None and node.high is None:
+            node = Exists(field.column)
         if isinstance(node, Exists) and not path:
             null = self._q.term_query(self._schema, NULLS, field.name)
             occur = self._t.Occur
@@ -228,8 +255,6 @@ class Compiler:
             if not expression:
                 return self._q.empty_query()
             parts.append(expression)
-        if not parts:
-            return self._of_field(Exists(field.column), field, "")
         return self._all_of([self._q.regex_query(self._schema, field.name, p) for p in parts])
 
     # ------------------------------------------------------------------ numbers and times
@@ -263,15 +288,20 @@ class Compiler:
         first, last = found
         if field.kind == "string":
             return self._digits(field, first, last)
-        if first is None and last is None:
-            return self._of_field(Exists(field.column), field, "")
         return self._native_range(field, self._t.FieldType.Integer, first, last, True, True)
 
     def _native_range(
         self, field: Field, kind: Any, low: Any, high: Any, lowest: bool, highest: bool
     ) -> tantivy.Query:
         return self._q.range_query(
-            self._schema, field.name, kind, low, high, lowest, highest, use_inverted_index=not field.fast
+            self._schema,
+            field.name,
+            kind,
+            low,
+            high,
+            lowest or low is None,
+            highest or high is None,
+            use_inverted_index=not field.fast,
         )
 
     def _digits(self, field: Field, first: int | None, last: int | None) -> tantivy.Query:

@@ -39,9 +39,25 @@ def holds(node: Node, column: StructField, value: Any) -> bool:
     return re.fullmatch(node.pattern, _string(column, value), re.DOTALL) is not None
 
 
+def check(node: Node, column: StructField) -> None:
+    """Refuse a leaf that makes no sense for the column, whatever its value is."""
+    if isinstance(node, Term):
+        if node.fuzzy is not None:
+            raise QueryError(f"{column.name} is a partition column, which is not searched fuzzily.")
+        if not node.prefix:
+            literal(node.value, column)
+    elif isinstance(node, OneOf):
+        for value in node.values:
+            literal(value, column)
+    elif isinstance(node, Range):
+        for bound in (node.low, node.high):
+            if bound is not None:
+                literal(bound, column)
+    elif isinstance(node, Wildcard | Regex) and column.type != PrimitiveType("string"):
+        raise QueryError(f"{column.name} is a {column.type} column: it has values and ranges, not patterns.")
+
+
 def _term(node: Term, column: StructField, value: Any) -> bool:
-    if node.fuzzy is not None:
-        raise QueryError(f"{column.name} is a partition column, which is not searched fuzzily.")
     if node.prefix:
         text = node.value.value if isinstance(node.value, Typed) else node.value
         return _string(column, value).startswith(str(text))

@@ -70,14 +70,14 @@ class OpenSplit:
     # ------------------------------------------------------------------ matching
 
     def compiled(self, names: Names, node: Node, constants: Mapping[str, Any]) -> Any:
-        return _guarded(lambda: Compiler(names, self._index, constants).compile(node), self.name)
+        return guarded(lambda: Compiler(names, self._index, constants).compile(node), self.name)
 
     def count(self, names: Names, node: Node, constants: Mapping[str, Any]) -> int:
         """How many rows match."""
         if isinstance(node, All):
             return self.num_rows
         query = self.compiled(names, node, constants)
-        return int(_guarded(lambda: self._searcher.search(query, limit=1, count=True).count, self.name))
+        return int(guarded(lambda: self._searcher.search(query, limit=1, count=True).count, self.name))
 
     def rows(self, names: Names, node: Node, constants: Mapping[str, Any], limit: int | None = None) -> Rows:
         """The numbers of the rows that match, in order; the first ``limit`` of them."""
@@ -103,7 +103,7 @@ class OpenSplit:
             ids = np.fromiter((value for value, _ in hits), np.int64, len(hits))
             return self._numbers(ids)
 
-        rows: Rows = _guarded(run, self.name)
+        rows: Rows = guarded(run, self.name)
         rows.sort()
         return rows if limit is None else rows[:limit]
 
@@ -122,7 +122,7 @@ class OpenSplit:
             ids = self._searcher.fast_field_values(ROW, [address for _, address in hits])
             return self._numbers(np.array(ids, np.int64)), scores
 
-        rows, scores = _guarded(run, self.name)
+        rows, scores = guarded(run, self.name)
         order = np.lexsort((rows, -scores))[: None if limit is None else limit]
         return rows[order], scores[order]
 
@@ -231,7 +231,7 @@ def _snippet(found: Any) -> Snippet | None:
     return Snippet(fragment, tuple(points))
 
 
-def _guarded(work: Callable[[], Any], name: str) -> Any:
+def guarded(work: Callable[[], Any], name: str | None) -> Any:
     """Run a search; what tantivy refuses or panics about becomes an error that names the split."""
     try:
         return work()

@@ -20,11 +20,13 @@ import pyarrow.compute as pc
 from tidegate.errors import OptionError, QueryError
 from tidegate.files.predicate import Predicate
 from tidegate.index.aggregate import Aggregate, Bucket, metrics_of
+from tidegate.index.compile import validate
 from tidegate.index.log import IndexLog
 from tidegate.index.names import Names
 from tidegate.index.parse import parse_query
 from tidegate.index.prune import implied
 from tidegate.index.query import All, Node
+from tidegate.index.reader import guarded
 from tidegate.index.search import Search, aggregate, count, targets_of
 from tidegate.index.settings import Settings
 from tidegate.index.snapshot import IndexSnapshot
@@ -87,7 +89,9 @@ class Searchable:
         """A query as its tree; None stands for every row."""
         if query is None:
             return All()
-        return query if isinstance(query, Node) else parse_query(query, field)
+        node = query if isinstance(query, Node) else parse_query(query, field)
+        guarded(lambda: validate(node, self.names), None)
+        return node
 
     def targets(self, node: Node) -> tuple[Target, ...]:
         """The splits that may hold matching rows."""
