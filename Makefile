@@ -30,8 +30,9 @@ $(STAMP): requirements-dev.lock pyproject.toml tools/setup.sh
 peers: $(STAMP) ## make the environments of peers that cannot live in .venv (delta-spark)
 	@sh tools/peers.sh '$(PEERS)'
 
-demo: $(STAMP) ## run the demonstration
+demo: $(STAMP) ## run the demonstration: the log first, then the story on Spark
 	@$(PY) examples/demo.py
+	@$(PY) examples/spark_demo.py
 
 test: $(STAMP) peers ## run every test: the unit tests first, then the rest
 	$(PY) -m pytest tests/unit $(PYTEST_ARGS)
