@@ -24,6 +24,7 @@ from tidegate.errors import (
     StreamSourceChangedError,
 )
 from tidegate.metadata import Metadata
+from tidegate.table.delta import DeltaTable
 
 pytestmark = pytest.mark.spark
 
@@ -146,6 +147,22 @@ def test_mapped_columns_come_under_the_names_users_see(
     found = source(spark, table)
     assert found.columns == ["s", "p"]
     assert run(found.select("s.id", "p"), checkpoint).rows == [(0, 0), (1, 1)]
+
+
+def test_rows_that_deletion_vectors_hide_are_not_passed_on(
+    spark: SparkSession, table: str, checkpoint: str, tmp_path: Path
+) -> None:
+    _append(spark.range(4).coalesce(1), table)
+    vectors = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
+    _change(table, lambda m: m.with_configuration(vectors))
+    run(source(spark, table), checkpoint)
+    DeltaTable.forPath(spark, table).delete("id = 1")
+    assert tidegate.open(table).files().column("deletionVector").null_count == 0
+    assert run(source(spark, table), str(tmp_path / "anew")).rows == _ids(0, 2, 3)
+    again = run(source(spark, table, ignoreChanges=True), checkpoint)
+    assert again.rows == _ids(0, 2, 3), "the file comes again, without the row that was deleted"
+    feed = source(spark, table, readChangeFeed=True, startingVersion=2).select("id", "_change_type")
+    assert run(feed, str(tmp_path / "feed")).rows == [(1, "delete")]
 
 
 # ---------------------------------------------------------------------------- what stops a stream
