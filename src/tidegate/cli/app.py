@@ -19,10 +19,14 @@ from tidegate.cli import (
     features,
     files,
     history,
+    index,
     log,
+    merge_splits,
     optimize,
     protocol,
+    purge,
     restore,
+    search,
     vacuum,
     verify,
 )
@@ -32,7 +36,8 @@ INTRO = """Look at Delta tables, prove that they are sound and keep them in shap
 
 A table is a directory with a transaction log. Tidegate reads the log itself: on local disks, S3, Google
 Cloud Storage and Azure, of any table that Spark, Databricks, delta-rs, Trino or Tidegate wrote. Only
-`checkpoint`, `vacuum`, `optimize`, `restore`, `clone`, `convert` and `drop-feature` change anything.
+`checkpoint`, `vacuum`, `optimize`, `restore`, `clone`, `convert` and `drop-feature` change anything, and
+of index tables `index`, `merge-splits` and `purge`.
 `optimize` starts Spark, and so does `drop-feature` where files must be rewritten.
 
 \b
@@ -54,11 +59,13 @@ Examples:
                                                        who could use it then
   tidegate drop-feature /data/events deletionVectors --dry-run
                                                        the plan, and nothing else
+  tidegate search /data/logs 'reset AND level:ERROR'   the rows of an index table that match
+  tidegate index /data/events --text message           make a Delta table searchable, or what is new in it
 
 \b
 Exit codes:
   0   good
-  1   something was found: `verify` found errors, `log` a file that cannot be read
+  1   something was found: `verify` found errors, `log` a file that cannot be read; `search` found nothing
   2   it could not be told: no table there, no right to read it, the storage failed, wrong usage
 
 Failures are one sentence on stderr that begins with a stable code, such as [NOT_A_TABLE]; with --json they
@@ -104,6 +111,7 @@ def _common(
 _VERBS = (
     *(describe, detail, history, protocol, features, files, log),
     *(checkpoint, verify, vacuum, optimize, restore, clone, convert, drop_feature),
+    *(search, index, merge_splits, purge),
 )
 for module in _VERBS:
     app.command(module.__name__.rsplit(".", 1)[-1].replace("_", "-"))(module.command)

@@ -216,11 +216,11 @@ class OpenSplit:
                 continue
             document = Document()
             document.add_text(field.name, text)
-            out.append(_snippet(generator.snippet_from_doc(document)))
+            out.append(_snippet(generator.snippet_from_doc(document), text, length))
         return out
 
 
-def _snippet(found: Any) -> Snippet | None:
+def _snippet(found: Any, text: str, length: int) -> Snippet | None:
     fragment = found.fragment()
     spans = found.highlighted()
     if not spans:
@@ -228,6 +228,9 @@ def _snippet(found: Any) -> Snippet | None:
     # tantivy counts bytes.
     raw = fragment.encode()
     points = [(len(raw[: s.start].decode()), len(raw[: s.end].decode())) for s in spans]
+    if len(text) <= length and (start := text.find(fragment)) >= 0:
+        # A short text is shown whole: tantivy leaves out what stands around its first and last word.
+        return Snippet(text, tuple((a + start, b + start) for a, b in points))
     return Snippet(fragment, tuple(points))
 
 
