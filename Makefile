@@ -12,7 +12,7 @@ export PYTHON
 export TIDEGATE_PEERS := $(PEERS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup peers demo test test-unit test-deep lint format bench lock clean
+.PHONY: help setup peers demo test test-unit test-deep test-oldest lint format bench lock clean
 
 help: ## show this list
 	@echo 'Tidegate. Targets:'
@@ -43,6 +43,9 @@ test-unit: $(STAMP) ## run the unit tests that need neither Spark nor a server
 
 test-deep: $(STAMP) peers ## run every test with large budgets (TIDEGATE_DEEP=1); takes long
 	TIDEGATE_DEEP=1 $(PY) -m pytest tests $(PYTEST_ARGS)
+
+test-oldest: $(STAMP) ## run the smoke tests on the oldest PySpark that is supported
+	@sh tools/oldest.sh '$(PY)' '$(PEERS)/oldest' $(PYTEST_ARGS)
 
 lint: $(STAMP) ## check style, formatting, types and the layers
 	$(PY) -m ruff check .

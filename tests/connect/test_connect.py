@@ -25,6 +25,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     require_peer("grpc")
     folder = tmp_path_factory.mktemp("connect")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SPARK_")}
+    # A port of its own for the server, as PySpark does it in its own tests.
+    environment["SPARK_TESTING"] = "1"
     done = subprocess.run(
         [sys.executable, str(PROGRAM), str(folder)],
         cwd=folder,
