@@ -11,6 +11,7 @@ import logging
 from collections import Counter
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from tidegate import properties
@@ -76,6 +77,8 @@ def auto_compact(spark: SparkSession, log: TableLog, committed: Committed) -> op
 
     def choose(snapshot: Snapshot, files: pa.Table) -> pa.Table:
         found = binning.candidates(files, settings)
+        # What has been clustered waits for the next clustering: a compaction would undo it.
+        found = found.filter(pc.is_null(found.column("clusteringProvider")))
         keys = binning.keys(found, snapshot.metadata)
         counts = Counter(keys)
         chosen = [k for k, n in counts.most_common() if k in touched and n >= max(2, enough)][:most]
