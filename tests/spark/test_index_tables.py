@@ -165,6 +165,14 @@ def test_histograms_count_by_steps(logs: IndexTable) -> None:
         logs.dateHistogram("id", "1d")
 
 
+def test_an_optimized_write_puts_each_partition_into_one_split(spark: SparkSession, table: str) -> None:
+    frame = messages(spark).repartition(4)
+    options = {**TEXT, "spark.indextables.write.optimizeWrite.enabled": "true"}
+    index = IndexTable.create(spark, table, frame, ["day"], options)
+    assert len(list(Path(table).rglob("*.split"))) == 3
+    assert index.count("number") == 120
+
+
 def test_maintenance_from_merge_to_purge(spark: SparkSession, table: str) -> None:
     for number in range(3):
         frame = messages(spark, 12).withColumn("id", F.col("id") + 100 * number)

@@ -1,7 +1,7 @@
 """Values on their way into an index and into a query: one encoding for both, and it is exact.
 
-``columns_of`` turns an Arrow column into the Python values that tantivy takes; ``encode_literal`` does
-the same for one value of a query or a predicate. Times are integers, decimals are integers of their last
+``encoded`` turns an Arrow column into the values that tantivy takes; ``encode_number`` does the same for
+one value of a query or a predicate. Times are integers, decimals are integers of their last
 digit (or digits that sort, beyond 18), minus zero is zero, bytes are hexadecimal text.
 """
 
@@ -29,8 +29,8 @@ _EPOCH_DAYS = date(1970, 1, 1).toordinal()
 _LONG_OFFSET = 10**38
 
 
-def columns_of(column: pa.Array, field: Field) -> list[Any]:
-    """The values of a column as tantivy takes them; None where it is null."""
+def encoded(column: pa.Array, field: Field) -> pa.Array | list[Any]:
+    """The values of a column as tantivy takes them, null where they are: Arrow, or a list of JSON objects."""
     if field.kind == "json":
         return _json(column, field)
     if field.kind == "float":
@@ -38,23 +38,22 @@ def columns_of(column: pa.Array, field: Field) -> list[Any]:
     if field.kind == "integer":
         return _integers(column, field)
     if field.kind == "boolean":
-        return list(column.to_pylist())
+        return column
     if isinstance(field.type, DecimalType):
-        return [None if v is None else long_decimal(v, field.type) for v in column.to_pylist()]
+        texts = [None if v is None else long_decimal(v, field.type) for v in column.to_pylist()]
+        return pa.array(texts, pa.string())
     if field.type == PrimitiveType("binary"):
-        return _checked([None if v is None else v.hex() for v in column.to_pylist()], field, len)
-    if field.kind == "string":
-        longest = pc.max(pc.binary_length(column)).as_py()
-        if longest is not None and longest > MAX_TERM:
-            raise _too_long(field, longest)
+        hexadecimal = [None if v is None else v.hex() for v in column.to_pylist()]
+        return _checked(pa.array(hexadecimal, pa.string()), field)
     if field.kind == "ip":
-        return [None if v is None else _address(v, field) for v in column.to_pylist()]
-    return list(column.to_pylist())
+        addresses = [None if v is None else _address(v, field) for v in column.to_pylist()]
+        return pa.array(addresses, pa.string())
+    return _checked(column, field) if field.kind == "string" else column
 
 
-def _checked(values: list[Any], field: Field, size: Any) -> list[Any]:
-    longest = max((size(v) for v in values if v is not None), default=0)
-    if longest > MAX_TERM:
+def _checked(values: pa.Array, field: Field) -> pa.Array:
+    longest = pc.max(pc.binary_length(values)).as_py()
+    if longest is not None and longest > MAX_TERM:
         raise _too_long(field, longest)
     return values
 
@@ -67,26 +66,23 @@ def _too_long(field: Field, length: int) -> ValueNotIndexableError:
     )
 
 
-def _integers(column: pa.Array, field: Field) -> list[Any]:
+def _integers(column: pa.Array, field: Field) -> pa.Array:
     if isinstance(field.type, DecimalType):
         return _unscaled(column)
     if pa.types.is_date(column.type):
-        column = column.cast(pa.int32())
-    elif pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
-    return list(column.to_pylist())
+        return column.cast(pa.int32())
+    if pa.types.is_timestamp(column.type):
+        return column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+    return column
 
 
-def _unscaled(column: pa.Array) -> list[Any]:
+def _unscaled(column: pa.Array) -> pa.Array:
     """Decimals of at most 18 digits: the low half of each 128-bit integer is all of it."""
     column = pa.concat_arrays([column.cast(pa.decimal128(38, column.type.scale))])
-    data = column.buffers()[1]
-    low = np.frombuffer(data, np.int64)[2 * column.offset : 2 * (column.offset + len(column)) : 2]
-    values = low.tolist()
-    if column.null_count:
-        valid = column.is_valid().to_pylist()
-        return [v if ok else None for v, ok in zip(values, valid, strict=True)]
-    return list(values)
+    low = np.frombuffer(column.buffers()[1], np.int64)
+    values = low[2 * column.offset : 2 * (column.offset + len(column)) : 2]
+    nulls = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    return pa.array(values, pa.int64(), mask=nulls)
 
 
 def long_decimal(value: Decimal, type: DecimalType) -> str:
@@ -103,12 +99,11 @@ def _scaled(value: Decimal, scale: int) -> int:
     return -shifted if sign else shifted
 
 
-def _floats(column: pa.Array) -> list[Any]:
+def _floats(column: pa.Array) -> pa.Array:
     column = column.cast(pa.float64())
     # Minus zero equals zero to everybody but a dictionary of terms, and there are many kinds of NaN.
     column = pc.if_else(pc.equal(column, 0.0), pa.scalar(0.0), column)
-    column = pc.if_else(pc.is_nan(column), pa.scalar(math.nan), column)
-    return list(column.to_pylist())
+    return pc.if_else(pc.is_nan(column), pa.scalar(math.nan), column)
 
 
 def _address(text: str, field: Field) -> str:

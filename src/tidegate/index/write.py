@@ -232,7 +232,9 @@ def write_splits(
     )
     columns = [_quoted(c) for c in partitions]
     if settings.flag("write.optimizeWrite.enabled", False):
-        frame = frame.hint("rebalance", *columns) if columns else frame.hint("rebalance")
+        from pyspark.sql import functions as F
+
+        frame = frame.hint("rebalance", *(F.col(c) for c in columns))
     if columns:
         frame = frame.sortWithinPartitions(*columns)
     with translating():
