@@ -98,7 +98,7 @@ def typed(frame: DataFrame, values: Sequence[Value], what: str) -> list[DataType
         if (e.getCondition() or "").startswith("MISSING_GROUP_BY"):
             raise _refused(what, values, "an aggregate", "DELTA_AGGREGATION_NOT_SUPPORTED") from e
         raise
-    strange = strange_values(probe)
+    strange = strange_values(probe, [shown(v) for v in values])
     if strange is not None:
         subquery = strange == "a subquery"
         name = "DELTA_UNSUPPORTED_SUBQUERY" if subquery else "DELTA_UNSUPPORTED_EXPRESSION"

@@ -17,7 +17,7 @@ from tidegate.errors import PredicateError
 from tidegate.files import predicate as predicates
 from tidegate.files.predicate import Constant, Predicate, Unknown
 from tidegate.schema.types import DATE, TIMESTAMP, StructType
-from tidegate.spark.expressions import analysed, as_column, shown
+from tidegate.spark.expressions import analysed, as_column
 from tidegate.spark.scan.projection import spark_type
 
 UTC = frozenset({"UTC", "ETC/UTC", "GMT", "Z", "+00:00"})
@@ -53,11 +53,8 @@ def condition_of(
     found = analysed(frame, given, what)
     # What the user wrote has fewer casts in it than what Spark made of it.
     text = given if isinstance(given, str) else found.text
-    return Condition(
-        as_column(given),
-        shown(given) if isinstance(given, str) else found.text,
-        known(text, schema, frame.sparkSession, alias),
-    )
+    predicate = known(text, schema, frame.sparkSession, alias) if found.is_sql else Unknown(text)
+    return Condition(as_column(given), text, predicate)
 
 
 def known(text: str, schema: StructType, spark: SparkSession, alias: str | None = None) -> Predicate:

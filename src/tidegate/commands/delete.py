@@ -85,8 +85,8 @@ def _whole_files(
         return 0
     changes = rows.removed(transaction, files)
     metrics = {
-        "numRemovedFiles": files.num_rows,
-        "numRemovedBytes": rows.size_of(files),
+        "numRemovedFiles": changes.files,
+        "numRemovedBytes": changes.size,
         "numDeletedRows": count,
         "numCopiedRows": 0,
         "numAddedFiles": 0,
@@ -143,8 +143,8 @@ def _rows(
         copied = sum(live) - deleted
     watch.lap("rewriteTimeMs")
     metrics: dict[str, Any] = {
-        "numRemovedFiles": changes.removes.num_rows - (changes.adds.num_rows if with_vectors else 0),
-        "numRemovedBytes": rows.size_of(changes.removes) if not with_vectors else 0,
+        "numRemovedFiles": changes.files,
+        "numRemovedBytes": changes.size,
         "numDeletedRows": deleted,
         "numCopiedRows": copied,
         "numAddedFiles": 0 if with_vectors else adds.num_rows,

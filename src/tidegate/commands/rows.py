@@ -114,10 +114,16 @@ def no_files() -> pa.Table:
 
 @dataclass(frozen=True)
 class FileChanges:
-    """The file actions of a command that changes rows, and how many vectors came, went and changed."""
+    """The file actions of a command that changes rows, and what they come to.
+
+    ``files`` and ``size`` count the files that leave the table for good. Vectors are counted as Delta
+    does: one that changes has gone, has come and was updated.
+    """
 
     adds: pa.Table = field(default_factory=no_files)
     removes: pa.Table = field(default_factory=REMOVE_SCHEMA.empty_table)
+    files: int = 0
+    size: int = 0
     deleted: int = 0
     vectors_added: int = 0
     vectors_removed: int = 0
@@ -135,7 +141,9 @@ def removed(transaction: Transaction, files: pa.Table) -> FileChanges:
     """The files as removed whole."""
     with_vector = files.num_rows - files.column("deletionVector").null_count
     removes = as_removes(files, transaction.log.clock())
-    return FileChanges(removes=removes, vectors_removed=with_vector)
+    return FileChanges(
+        removes=removes, files=files.num_rows, size=size_of(files), vectors_removed=with_vector
+    )
 
 
 def hidden(transaction: Transaction, files: pa.Table, rows: Mapping[int, BitMap64]) -> FileChanges:
@@ -157,7 +165,16 @@ def hidden(transaction: Transaction, files: pa.Table, rows: Mapping[int, BitMap6
     emptied = files.take(pa.array(out.emptied, pa.int64()))
     gone = emptied.num_rows - emptied.column("deletionVector").null_count
     removes = as_removes(files.take(pa.array(sorted(rows), pa.int64())), transaction.log.clock())
-    return FileChanges(adds, removes, out.deleted, len(at) - had, gone + had, had)
+    return FileChanges(
+        adds,
+        removes,
+        emptied.num_rows,
+        size_of(emptied),
+        out.deleted,
+        vectors_added=len(at),
+        vectors_removed=gone + had,
+        vectors_updated=had,
+    )
 
 
 # ---------------------------------------------------------------------------- frames

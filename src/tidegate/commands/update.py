@@ -189,10 +189,9 @@ class _Update:
 
     def _commit(self, changes: rows.FileChanges, written: Written, updated: int, copied: int) -> None:
         adds = pa.concat_tables([changes.adds, written.adds])
-        removed = changes.removes.num_rows - changes.adds.num_rows
         metrics: dict[str, Any] = {
-            "numRemovedFiles": removed,
-            "numRemovedBytes": 0 if self.with_vectors else rows.size_of(changes.removes),
+            "numRemovedFiles": changes.files,
+            "numRemovedBytes": changes.size,
             "numAddedFiles": written.adds.num_rows,
             "numAddedBytes": rows.size_of(written.adds),
             "numAddedChangeFiles": written.cdcs.num_rows,

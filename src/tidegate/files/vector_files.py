@@ -84,7 +84,7 @@ def write_vectors(store: Store, bitmaps: Sequence[BitMap64], *, prefix: str = ""
     groups: list[list[BitMap64]] = []
     room = 0
     for bitmap in bitmaps:
-        # An upper bound of the portable form: eight bytes for each row, and a little for the buckets.
+        # About what the portable form takes: at most eight bytes a row, far less where rows are many.
         size = min(len(bitmap) * 8, 1 << 20) + 64
         if room < size or not groups:
             groups.append([])

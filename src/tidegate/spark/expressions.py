@@ -8,12 +8,16 @@ is then asked for its text and its nature; on Connect the text is the one that w
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import sqlglot
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from tidegate.errors import PredicateError
 from tidegate.spark import jvm
@@ -23,11 +27,16 @@ _INVALID = ("INVALID_WHERE_CONDITION", "UNSUPPORTED_EXPR_FOR_OPERATOR", "INVALID
 
 @dataclass(frozen=True)
 class Analysed:
-    """A condition as Spark understood it; ``text`` has names with their qualifiers on classic sessions."""
+    """A condition as Spark understood it; ``text`` has names with their qualifiers on classic sessions.
+
+    ``is_sql`` says that the text means what it says: how Connect shows a column is for people only, a
+    string in it has no quotes.
+    """
 
     text: str
     deterministic: bool = True
     has_subquery: bool = False
+    is_sql: bool = True
 
 
 def as_column(value: str | Column) -> Column:
@@ -45,7 +54,7 @@ def analysed(frame: DataFrame, condition: str | Column, what: str) -> Analysed:
         filtered = frame.where(column)
         if jvm.is_connect(frame.sparkSession):
             _ = filtered.schema
-            found = Analysed(shown(condition))
+            found = replace(_of_text(shown(condition)), is_sql=isinstance(condition, str))
         else:
             found = _of_plan(frame, filtered._jdf.queryExecution().analyzed(), shown(condition))
     except AnalysisException as e:
@@ -85,6 +94,24 @@ def _of_plan(frame: DataFrame, plan: Any, text: str) -> Analysed:
     )
 
 
+_CHANGING = frozenset(
+    {"rand", "random", "randn", "uuid", "shuffle", "monotonically_increasing_id", "randstr", "uniform"}
+)
+
+
+def _of_text(text: str) -> Analysed:
+    """What the text alone says of a condition, as far as it can be read."""
+    try:
+        tree: Any = sqlglot.parse_one(text, read="spark", into=exp.Condition)
+    except (SqlglotError, RecursionError):
+        return Analysed(text)
+    functions = {
+        f.name.lower() if isinstance(f, exp.Anonymous) else f.sql_name().lower()
+        for f in tree.find_all(exp.Func)
+    }
+    return Analysed(text, not functions & _CHANGING, tree.find(exp.Query) is not None)
+
+
 def shown(condition: str | Column) -> str:
     """A condition as a person reads it, for the history and for messages."""
     if isinstance(condition, str):
@@ -111,13 +138,14 @@ _MORE_THAN_A_ROW = {
 }
 
 
-def strange_values(selected: DataFrame) -> str | None:
-    """What stands in a selection of values that looks beyond its row; None if nothing, or on Connect.
+def strange_values(selected: DataFrame, texts: Sequence[str]) -> str | None:
+    """What stands in a selection of values that looks beyond its row, None if nothing.
 
-    The values were selected from a frame to which the column ``PROBE`` was added last.
+    The values were selected from a frame to which the column ``PROBE`` was added last. On Connect the
+    texts of the values are asked.
     """
     if jvm.is_connect(selected.sparkSession):
-        return None
+        return _strange_texts(texts)
     plan = selected._jdf.queryExecution().analyzed()
     expressions = jvm.gateway_of(selected.sparkSession).org.apache.spark.sql.catalyst.expressions
     values = plan.expressions()
@@ -129,4 +157,17 @@ def strange_values(selected: DataFrame) -> str | None:
         if kind is not None or plan.children().size() != 1:
             return kind
         plan = plan.children().apply(0)
+    return None
+
+
+def _strange_texts(texts: Sequence[str]) -> str | None:
+    for text in texts:
+        try:
+            tree: Any = sqlglot.parse_one(text, read="spark", into=exp.Condition)
+        except (SqlglotError, RecursionError):
+            continue
+        if tree.find(exp.Query) is not None:
+            return "a subquery"
+        if tree.find(exp.Window) is not None:
+            return "a window function"
     return None

@@ -105,8 +105,8 @@ class _Merge:
 
     def run(self) -> Merged:
         source = self.source.read()
-        parts = parts_of(self.analysis.text, self.alias, self.snapshot, self.source)
-        facts = facts_of(source, parts, self.snapshot)
+        parts = parts_of(self.analysis.found, self.alias, self.snapshot, self.source)
+        facts = facts_of(source, parts, self.snapshot, self.alias)
         self.watch.lap("materializeSourceTimeMs")
         predicate = looked_at(facts, self.analysis, self.snapshot, self.spark, self.alias)
         candidates = self.snapshot.files(predicate)
@@ -237,15 +237,15 @@ class _Merge:
             "numTargetRowsCopied": copied,
             "numOutputRows": done.inserted + done.updated + copied,
             "numTargetFilesAdded": written.adds.num_rows,
-            "numTargetFilesRemoved": changes.removes.num_rows - changes.adds.num_rows,
+            "numTargetFilesRemoved": changes.files,
             "numTargetBytesAdded": rows.size_of(written.adds),
-            "numTargetBytesRemoved": 0 if self.with_vectors else rows.size_of(changes.removes),
+            "numTargetBytesRemoved": changes.size,
             "numTargetChangeFilesAdded": written.cdcs.num_rows,
             **changes.vector_metrics("numTarget"),
             **self.watch.metrics(),
         }
         parameters = {
-            "predicate": [self.analysis.text],
+            "predicate": [self.analysis.found.text],
             "matchedPredicates": described(self.analysis.matched),
             "notMatchedPredicates": described(self.analysis.not_matched),
             "notMatchedBySourcePredicates": described(self.analysis.by_source),

@@ -30,7 +30,7 @@ from tidegate.log.snapshot import Snapshot
 from tidegate.schema.columns import generated_columns, identity_columns
 from tidegate.schema.paths import Path, split_path
 from tidegate.schema.types import StructType
-from tidegate.spark.expressions import analysed, as_column, qualified, shown
+from tidegate.spark.expressions import Analysed, analysed, as_column, qualified
 from tidegate.spark.write.fit import merged
 
 
@@ -41,7 +41,7 @@ class Understood:
     number: int
     clause: Clause
     condition: Column | None
-    text: str | None
+    found: Analysed | None
     assignments: tuple[Assignment, ...] = ()
 
 
@@ -50,7 +50,7 @@ class Analysis:
     """A whole MERGE: the condition, the clauses by kind, and the schema the table will have."""
 
     condition: Column
-    text: str
+    found: Analysed
     schema: StructType
     matched: tuple[Understood, ...]
     not_matched: tuple[Understood, ...]
@@ -82,7 +82,7 @@ def analyse(
     """Understand a MERGE, or say what is wrong with it."""
     target = shape(spark, snapshot.schema, alias)
     both = target.crossJoin(source.given)
-    text = analysed(both, condition, "The condition of MERGE").text
+    meant = analysed(both, condition, "The condition of MERGE")
     schema = evolved(snapshot.schema, source, clauses, alias) if evolves else snapshot.schema
     sees = {"matched": both, "not matched": source.given, "not matched by source": target}
     found: dict[str, list[Understood]] = {when: [] for when in sees}
@@ -91,7 +91,7 @@ def analyse(
         found[clause.when].append(reader.understood(number, clause))
     return Analysis(
         as_column(condition),
-        text,
+        meant,
         schema,
         tuple(found["matched"]),
         tuple(found["not matched"]),
@@ -151,9 +151,9 @@ class _Reader:
         self.evolves = evolves
 
     def understood(self, number: int, clause: Clause) -> Understood:
-        condition, text = None, None
+        condition, meant = None, None
         if clause.condition is not None:
-            text = analysed(self.frame, clause.condition, f"The condition of {clause}").text
+            meant = analysed(self.frame, clause.condition, f"The condition of {clause}")
             condition = as_column(clause.condition)
         assigned = () if clause.action == "delete" else tuple(self._assignments(clause))
         identities = {i.name.casefold() for i in identity_columns(self.have)}
@@ -162,7 +162,7 @@ class _Reader:
         # A type that does not fit is told before anything is read.
         old = StructType() if clause.action == "insert" else self.have
         new_values(self.schema, old, assigned, lambda name: qualified(self.alias, name))
-        return Understood(number, clause, condition, text, assigned)
+        return Understood(number, clause, condition, meant, assigned)
 
     def _without_identities(
         self, clause: Clause, assigned: tuple[Assignment, ...], names: set[str]
@@ -235,7 +235,7 @@ def described(clauses: Sequence[Understood]) -> list[dict[str, str]]:
     """Clauses as the history tells them."""
     return [
         {
-            **({} if u.clause.condition is None else {"predicate": u.text or shown(u.clause.condition)}),
+            **({} if u.found is None else {"predicate": u.found.text}),
             "actionType": u.clause.action,
         }
         for u in clauses

@@ -29,6 +29,7 @@ from tidegate.files.predicate import Constant, In, Literal, Or, Predicate, conju
 from tidegate.log.snapshot import Snapshot
 from tidegate.schema.paths import Path, join_path
 from tidegate.schema.types import DecimalType, PrimitiveType
+from tidegate.spark.expressions import Analysed
 
 # More values of a partition column than this are told by their bounds.
 _LISTED = 1000
@@ -52,10 +53,12 @@ class Parts:
     own: tuple[str, ...] = ()
 
 
-def parts_of(text: str, alias: str, snapshot: Snapshot, source: Source) -> Parts:
+def parts_of(found: Analysed, alias: str, snapshot: Snapshot, source: Source) -> Parts:
     """Read a merge condition as Spark understood it (or, on Connect, as it was written)."""
+    if not found.is_sql:
+        return Parts()
     try:
-        tree: Any = sqlglot.parse_one(text, read="spark", into=exp.Condition)
+        tree: Any = sqlglot.parse_one(found.text, read="spark", into=exp.Condition)
     except (SqlglotError, RecursionError):
         return Parts()
     keys: list[Key] = []
@@ -70,9 +73,12 @@ def parts_of(text: str, alias: str, snapshot: Snapshot, source: Source) -> Parts
         if isinstance(part, exp.EQ):
             for left, right in ((part.this, part.expression), (part.expression, part.this)):
                 path = _path(left.unnest(), alias, snapshot)
-                theirs = {side(c) for c in right.find_all(exp.Column)}
-                if path is not None and side(left.unnest()) == "target" and theirs == {"source"}:
-                    keys.append(Key(path, right.sql("spark")))
+                theirs = right.unnest()
+                inner = theirs.this if isinstance(theirs, exp.Cast) else theirs
+                if path is None or not isinstance(inner, exp.Column):
+                    continue
+                if (side(left.unnest()), side(inner)) == ("target", "source"):
+                    keys.append(Key(path, theirs.sql("spark")))
     return Parts(tuple(keys), tuple(own))
 
 
@@ -109,7 +115,7 @@ class Facts:
     matches: Predicate
 
 
-def facts_of(rows: DataFrame, parts: Parts, snapshot: Snapshot) -> Facts:
+def facts_of(rows: DataFrame, parts: Parts, snapshot: Snapshot, alias: str) -> Facts:
     """Ask the source for its number of rows and the bounds of its keys, in one job."""
     keys = [k for k in parts.keys if _comparable(k, snapshot)]
     columns = [F.count(F.lit(1)).alias("n")]
@@ -127,7 +133,7 @@ def facts_of(rows: DataFrame, parts: Parts, snapshot: Snapshot) -> Facts:
         # A key that cannot be ordered, or not be asked for by its text.
         keys, answer = [], rows.agg(columns[0]).toArrow()
     found = [_predicate(answer, i, key, snapshot) for i, key in enumerate(keys)]
-    own = [known(text, snapshot.schema, rows.sparkSession) for text in parts.own]
+    own = [known(text, snapshot.schema, rows.sparkSession, alias) for text in parts.own]
     count = int(answer.column("n")[0].as_py())
     matches = conjunction([p for p in (*found, *own) if p is not None]) if count else Constant(False)
     return Facts(count, matches)
@@ -186,9 +192,9 @@ def looked_at(facts: Facts, analysis: Analysis, snapshot: Snapshot, spark: Any, 
         return facts.matches
     conditions: list[Predicate] = []
     for u in analysis.by_source:
-        if u.text is None:
+        if u.found is None or not u.found.is_sql:
             return Constant(True)
-        conditions.append(known(u.text, snapshot.schema, spark, alias))
+        conditions.append(known(u.found.text, snapshot.schema, spark, alias))
     return Or((facts.matches, *conditions))
 
 

@@ -71,7 +71,7 @@ class Positioned:
         if not self.planners or not self.planners[0].metrics.plans:
             return predicates.Constant(True)
         planner = self.planners[0]
-        texts = planner.metrics.plans[-1]["filters"]
+        texts = planner.metrics.plans[-1].get("filters", ())
         found = (_logical(text, planner.physical, self.snapshot.metadata) for text in texts)
         return conjunction([p for p in found if p is not None])
 

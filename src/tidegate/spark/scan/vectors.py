@@ -17,10 +17,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidegate.errors import StorageError, TidegateError
-from tidegate.files import deletion_vectors
+from tidegate.files import vector_files
 from tidegate.files.deletion_vectors import DeletionVector
 from tidegate.log.table_log import TableLog
-from tidegate.storage.opening import open_store
 
 COLUMN = "__tidegate_deleted"
 _BITS = 7
@@ -53,23 +52,11 @@ def is_live(bitmap: Column, row_index: Column) -> Column:
 def read_bitmap(log: TableLog, vector: DeletionVector) -> BitMap64:
     """The rows of one vector, checked."""
     try:
-        return deletion_vectors.read(vector, _ranges(log))
+        return vector_files.read_bitmap(log.store, vector)
     except StorageError:
         raise
     except TidegateError as e:
         raise e.at(table=log.url) from None
-
-
-def _ranges(log: TableLog) -> deletion_vectors.GetRange:
-    """Reads of byte ranges, below the table or at an absolute address."""
-
-    def get_range(name: str, offset: int, length: int) -> bytes:
-        if ":" in name.split("/", 1)[0] or name.startswith("/"):
-            root, _, leaf = name.rpartition("/")
-            return open_store(root).get_range(leaf, offset, length)
-        return log.store.get_range(name, offset, length)
-
-    return get_range
 
 
 def read_all(log: TableLog, vectors: Mapping[int, DeletionVector]) -> dict[int, bytes]:
