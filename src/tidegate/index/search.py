@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -79,8 +80,13 @@ def run_here(work: Callable[[Any], pa.Table], targets: Sequence[Any]) -> Iterabl
     if len(targets) <= 1:
         yield from map(work, targets)
         return
-    with ThreadPoolExecutor(_THREADS) as pool:
-        yield from pool.map(work, targets)
+    yield from _pool().map(work, targets)
+
+
+@lru_cache(maxsize=1)
+def _pool() -> ThreadPoolExecutor:
+    """The threads of searches; starting some for each would take longer than most searches."""
+    return ThreadPoolExecutor(_THREADS, "tidegate-search")
 
 
 def run_on_executors(spark: SparkSession, work: Work, targets: Sequence[Any]) -> DataFrame:

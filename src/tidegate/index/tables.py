@@ -58,10 +58,11 @@ class Searchable:
         storage_options: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
         spark: SparkSession | None = None,
+        log: IndexLog | None = None,
     ) -> Searchable:
         """The table at ``url``, as it is now or as it was; of a companion, as its Delta table was."""
         settings = Settings(options)
-        log = IndexLog.at(url, storage_options, settings.as_options())
+        log = log or IndexLog.at(url, storage_options, settings.as_options())
         if version is not None and timestamp is not None:
             raise OptionError("A version and a timestamp exclude each other.")
         latest = log.snapshot()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -55,7 +56,7 @@ class IndexTable:
     ) -> IndexTable:
         """The index table at ``path``. Without a session (None) everything is searched in this process."""
         table = cls(spark, path, storageOptions, options)
-        table._log().snapshot().check_readable()
+        table._log.snapshot().check_readable()
         return table
 
     @classmethod
@@ -192,7 +193,7 @@ class IndexTable:
         """Put small splits together, partition by partition, without indexing anything again."""
         from tidegate.index.merge_splits import merge_splits
 
-        return merge_splits(self._log(), targetSize, where, dryRun, self._spark, self._storage).as_dict()
+        return merge_splits(self._log, targetSize, where, dryRun, self._spark, self._storage).as_dict()
 
     def purge(
         self,
@@ -201,46 +202,46 @@ class IndexTable:
         logRetentionHours: float | None = None,
     ) -> Any:
         """Delete what no retained version needs."""
-        return self._log().purge(
+        return self._log.purge(
             retention_hours=retentionHours, log_retention_hours=logRetentionHours, dry_run=dryRun
         )
 
     def dropPartitions(self, where: str) -> int:
         """Remove the partitions for which ``where`` is true; returns the version."""
-        return self._log().drop_partitions(where).version
+        return self._log.drop_partitions(where).version
 
     def checkpoint(self) -> Any:
         """Write a checkpoint of the log."""
-        return self._log().checkpoint()
+        return self._log.checkpoint()
 
     def truncateHistory(self, dryRun: bool = False) -> Any:
         """Checkpoint, then remove what only older versions need."""
-        return self._log().truncate_history(dry_run=dryRun)
+        return self._log.truncate_history(dry_run=dryRun)
 
     def describeLog(self, includeAll: bool = False) -> DataFrame:
         """The actions of the log, one row each."""
-        return self._result(self._log().describe(include_all=includeAll))
+        return self._result(self._log.describe(include_all=includeAll))
 
     def repair(self, to: str) -> Any:
         """Write a log at ``to`` that names only splits that are there; this one is not touched."""
-        return self._log().repair(IndexLog.at(to, self._storage, self._settings().as_options()))
+        return self._log.repair(IndexLog.at(to, self._storage, self._settings.as_options()))
 
     def upgradeProtocol(self, reader: int, writer: int) -> Any:
         """Raise the table's protocol to at least these versions."""
-        return self._log().upgrade_protocol(reader, writer).protocol
+        return self._log.upgrade_protocol(reader, writer).protocol
 
     def refresh(self) -> dict[str, Any]:
         """Bring a companion up to its Delta table, in one commit."""
         from tidegate.index.companion import refresh
 
-        return refresh(self._log(), self._spark, self._storage, self._settings()).as_dict()
+        return refresh(self._log, self._spark, self._storage, self._settings).as_dict()
 
     # ------------------------------------------------------------------ what it is
 
     @property
     def version(self) -> int:
         """The version of the index table's own log."""
-        return self._log().snapshot(self._version, self._timestamp).version
+        return self._log.snapshot(self._version, self._timestamp).version
 
     def schema(self) -> Any:
         """The columns, as Spark's StructType."""
@@ -256,11 +257,14 @@ class IndexTable:
 
     # ------------------------------------------------------------------ inside
 
+    @cached_property
     def _settings(self) -> Settings:
+        # Read once: asking a session for its confs takes longer than most searches.
         return Settings(self._options, session_conf(self._spark) if self._spark is not None else None)
 
+    @cached_property
     def _log(self) -> IndexLog:
-        return IndexLog.at(self.path, self._storage, self._settings().as_options())
+        return IndexLog.at(self.path, self._storage, self._settings.as_options())
 
     def _table(self) -> Searchable:
         return Searchable.open(
@@ -268,8 +272,9 @@ class IndexTable:
             version=self._version,
             timestamp=self._timestamp,
             storage_options=self._storage,
-            options=self._settings().as_options(),
+            options=self._settings.as_options(),
             spark=self._spark,
+            log=self._log,
         )
 
     def _check_kind(self, col: str, *, words: bool) -> None:
