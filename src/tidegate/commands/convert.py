@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from tidegate import properties as props
 from tidegate.commands.clone import publish
 from tidegate.commands.detail import location
-from tidegate.commands.vacuum import hidden
+from tidegate.commands.table_names import hidden
 from tidegate.errors import (
     DataFileCorruptError,
     NotATableError,

@@ -23,6 +23,7 @@ from tidegate.commands import bins as binning
 from tidegate.commands import clustering, zorder
 from tidegate.commands.alter import begin
 from tidegate.commands.bins import Bin, Settings
+from tidegate.commands.optimize_metrics import Plan, commit_metrics, run_metrics
 from tidegate.commands.partition_filter import matching
 from tidegate.commands.removes import as_removes
 from tidegate.errors import (
@@ -55,18 +56,6 @@ class Optimized:
     path: str
     metrics: dict[str, Any]
     versions: list[int] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is to be rewritten, along which columns, and what the history will say."""
-
-    operation: Operation
-    files: pa.Table
-    bins: list[Bin]
-    considered: int
-    columns: tuple[Path, ...] = ()
-    cubes: tuple[Path, ...] = ()
 
 
 def settings_of(spark: SparkSession) -> Settings:
@@ -253,7 +242,7 @@ def _run(
         out.versions.append(committed.version)
         adds.append(new)
         removed.append(old)
-    out.metrics = _metrics(spark, snapshot, plan, adds, removed, started)
+    out.metrics = run_metrics(spark, snapshot, plan, adds, removed, started)
     return out
 
 
@@ -316,7 +305,7 @@ def _tagged(adds: pa.Table, plan: Plan) -> pa.Table:
 def _commit(
     transaction: Transaction, snapshot: Snapshot, adds: pa.Table, old: pa.Table, plan: Plan
 ) -> Committed:
-    metrics = _commit_metrics(adds, old)
+    metrics = commit_metrics(adds, old)
     while True:
         transaction.read_files(old)
         removes = as_removes(old, snapshot.log.clock(), data_change=False)
@@ -341,118 +330,3 @@ def _identities(files: pa.Table) -> set[tuple[Any, ...]]:
         (path, *(() if v is None else (v["storageType"], v["pathOrInlineDv"], v["offset"])))
         for path, v in zip(files.column("path").to_pylist(), vectors, strict=True)
     }
-
-
-# ---------------------------------------------------------------------------- metrics
-
-
-def _vectors_of(files: pa.Table) -> list[dict[str, Any]]:
-    return [v for v in files.column("deletionVector").to_pylist() if v is not None]
-
-
-def _commit_metrics(adds: pa.Table, old: pa.Table) -> dict[str, Any]:
-    sizes = sorted(adds.column("size").to_pylist()) or [0]
-    n = len(sizes)
-    vectors = _vectors_of(old)
-    return {
-        "minFileSize": sizes[0],
-        "p25FileSize": sizes[n // 4],
-        "p50FileSize": sizes[n // 2],
-        "p75FileSize": sizes[n * 3 // 4],
-        "maxFileSize": sizes[-1],
-        "numAddedFiles": adds.num_rows,
-        "numRemovedFiles": old.num_rows,
-        "numAddedBytes": pc.sum(adds.column("size")).as_py() or 0,
-        "numRemovedBytes": pc.sum(old.column("size")).as_py() or 0,
-        "numDeletionVectorsRemoved": len(vectors),
-        "numDeletionVectorRowsRemoved": sum(v["cardinality"] for v in vectors),
-        "numDeletionVectorBytesRemoved": sum(v["sizeInBytes"] for v in vectors),
-    }
-
-
-def _sizes(files: Sequence[pa.Table]) -> dict[str, Any]:
-    sizes = [s for f in files for s in f.column("size").to_pylist()]
-    if not sizes:
-        return {"min": None, "max": None, "avg": 0.0, "totalFiles": 0, "totalSize": 0}
-    return {
-        "min": min(sizes),
-        "max": max(sizes),
-        "avg": sum(sizes) / len(sizes),
-        "totalFiles": len(sizes),
-        "totalSize": sum(sizes),
-    }
-
-
-def _metrics(
-    spark: SparkSession,
-    snapshot: Snapshot,
-    plan: Plan,
-    adds: Sequence[pa.Table],
-    removed: Sequence[pa.Table],
-    started: int,
-) -> dict[str, Any]:
-    """The metrics of the whole run, as the command returns them."""
-    new, old = _sizes(adds), _sizes(removed)
-    vectors = [v for f in removed for v in _vectors_of(f)]
-    inputs = {"num": old["totalFiles"], "size": old["totalSize"]}
-    nothing = {"num": 0, "size": 0}
-    z_order = {
-        "strategyName": "all",
-        "inputCubeFiles": nothing,
-        "inputOtherFiles": inputs,
-        "inputNumCubes": 0,
-        "mergedFiles": inputs,
-        "numOutputCubes": len(plan.bins),
-        "mergedNumCubes": None,
-    }
-    columns = len(snapshot.schema.fields)
-    return {
-        "numFilesAdded": new["totalFiles"],
-        "numFilesRemoved": old["totalFiles"],
-        "filesAdded": new,
-        "filesRemoved": old,
-        "partitionsOptimized": len({b.partition for b in plan.bins}),
-        "zOrderStats": z_order if plan.columns and not plan.cubes else None,
-        "clusteringStats": _clustering_stats(plan, old) if plan.cubes else None,
-        "numBins": len(plan.bins),
-        "numBatches": len(adds),
-        "totalConsideredFiles": plan.considered,
-        "totalFilesSkipped": plan.considered - old["totalFiles"],
-        "preserveInsertionOrder": False,
-        "numFilesSkippedToReduceWriteAmplification": 0,
-        "numBytesSkippedToReduceWriteAmplification": 0,
-        "startTimeMs": started,
-        "endTimeMs": snapshot.log.clock(),
-        "totalClusterParallelism": _parallelism(spark),
-        "totalScheduledTasks": 0,
-        "deletionVectorStats": {
-            "numDeletionVectorsRemoved": len(vectors),
-            "numDeletionVectorRowsRemoved": sum(v["cardinality"] for v in vectors),
-        }
-        if vectors
-        else None,
-        "numTableColumns": columns,
-        "numTableColumnsWithStats": min(columns, len(clustering.indexed(snapshot.metadata))),
-    }
-
-
-def _clustering_stats(plan: Plan, old: dict[str, Any]) -> dict[str, Any]:
-    tags = [dict(t or ()) for t in plan.files.column("tags").to_pylist()]
-    sizes = plan.files.column("size").to_pylist()
-    in_cubes = [s for t, s in zip(tags, sizes, strict=True) if clustering.CUBE_ID in t]
-    others = [s for t, s in zip(tags, sizes, strict=True) if clustering.CUBE_ID not in t]
-    return {
-        "inputZCubeFiles": {"numFiles": len(in_cubes), "size": sum(in_cubes)},
-        "inputOtherFiles": {"numFiles": len(others), "size": sum(others)},
-        "inputNumZCubes": len({t[clustering.CUBE_ID] for t in tags if clustering.CUBE_ID in t}),
-        "mergedFiles": {"numFiles": old["totalFiles"], "size": old["totalSize"]},
-        "numOutputZCubes": len(plan.bins),
-    }
-
-
-def _parallelism(spark: SparkSession) -> int:
-    text = spark.conf.get("spark.default.parallelism", None)
-    try:
-        return int(text) if text else int(spark.sparkContext.defaultParallelism)
-    except Exception:
-        return 0  # a Connect session does not say

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 
-from tidegate.commands.vacuum import below, vector_names
+from tidegate.commands.table_names import below, vector_names
 from tidegate.errors import FileMissingError
 from tidegate.log.table_log import TableLog
 from tidegate.storage.opening import open_store

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate import properties
+from tidegate.commands.table_names import below, hidden, vector_names
 from tidegate.errors import (
     CatalogManagedError,
     FileMissingError,
@@ -28,8 +29,6 @@ from tidegate.errors import (
     RetentionTooShortError,
     TidegateError,
 )
-from tidegate.files.deletion_vectors import DeletionVector
-from tidegate.files.paths import resolve_path
 from tidegate.log.actions import CommitActions
 from tidegate.log.history import in_commit_era, in_commit_timestamp, modification_times
 from tidegate.log.segment import LogFile, list_log
@@ -45,7 +44,6 @@ _HOUR = 3_600_000
 _DAY = 24 * _HOUR
 _CHUNK = 1_000
 _THREADS = 8
-_SHOWN_FOLDERS = ("_change_data", "_delta_index")
 
 Mode = Literal["full", "lite"]
 Progress = Callable[[str, int, int | None], None]
@@ -232,48 +230,6 @@ def _commits_since(snapshot: Snapshot, moment: int) -> Iterator[tuple[LogFile, C
             yield from read_commits(log, version, limit=1)
 
 
-def below(root: str, paths: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Paths of the log as names below the table; those elsewhere keep their absolute form."""
-    if isinstance(paths, pa.ChunkedArray):
-        paths = paths.combine_chunks()
-    odd = pc.match_substring_regex(paths, r"%|^/|^[A-Za-z][A-Za-z0-9+.-]*:|^\.|//|/\.")
-    if not pc.any(odd).as_py():
-        return paths
-    fixed = [
-        _name_below(root, p) if o else p for p, o in zip(paths.to_pylist(), odd.to_pylist(), strict=True)
-    ]
-    return pa.array(fixed, pa.string())
-
-
-def _name_below(root: str, path: str) -> str:
-    found = resolve_path(path)
-    if not found.absolute:
-        return found.name
-    name = found.name
-    if name.startswith("file:"):
-        name = "/" + name.removeprefix("file:").lstrip("/")
-    prefix = root.rstrip("/") + "/"
-    return name[len(prefix) :] if name.startswith(prefix) else name
-
-
-def vector_names(root: str, vectors: pa.Array | pa.ChunkedArray) -> set[str]:
-    """The files of deletion vectors, as names below the table."""
-    if isinstance(vectors, pa.ChunkedArray):
-        vectors = vectors.combine_chunks()
-    if vectors.null_count == len(vectors):
-        return set()
-    kinds = pc.struct_field(vectors, "storageType").to_pylist()
-    places = pc.struct_field(vectors, "pathOrInlineDv").to_pylist()
-    out = set()
-    for kind, place in set(zip(kinds, places, strict=True)):
-        if kind is None or kind == "i":
-            continue
-        file = DeletionVector(storage_type=kind, path_or_inline_dv=place, size_in_bytes=0, cardinality=0).file
-        if file is not None:
-            out.add(file if kind == "u" else _name_below(root, file))
-    return out
-
-
 # ---------------------------------------------------------------------------- candidates
 
 _FOUND = pa.schema([("name", pa.string()), ("size", pa.int64()), ("modified", pa.int64())])
@@ -293,21 +249,6 @@ def _listed(snapshot: Snapshot) -> pa.Table:
             sizes.append(info.size)
             times.append(info.modified)
     return pa.table([names, sizes, times], schema=_FOUND)
-
-
-def hidden(name: str, partitions: Sequence[str] = ()) -> bool:
-    """Whether a name is none of the table's data: some folder of it, or the file, begins with _ or a dot."""
-    if name[:1] not in "_." and "/_" not in name and "/." not in name:
-        return False
-    *folders, leaf = name.split("/")
-    if leaf[:1] in ("_", "."):
-        return True
-    for folder in folders:
-        if folder[:1] not in ("_", "."):
-            continue
-        if not folder.startswith(_SHOWN_FOLDERS) and not any(folder.startswith(f"{p}=") for p in partitions):
-            return True
-    return False
 
 
 def _inventory(root: str, given: pa.Table) -> pa.Table:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from support.lifetimes import HOUR, Lifetime
 from support.tables import RawTable, features
-from tidegate.commands.vacuum import below, hidden, vacuum
+from tidegate.commands.table_names import below, hidden
+from tidegate.commands.vacuum import vacuum
 from tidegate.errors import (
     CatalogManagedError,
     MaintenanceRefusedError,
