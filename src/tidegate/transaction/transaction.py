@@ -538,9 +538,10 @@ class Transaction:
         if not found:
             # The store cannot be reached, or the put is still on its way.
             error.at(table=self.log.url, version=version)
+            sign = f"its txnId is {self.txn_id}" if self.log.dialect.commit_info else "it holds your files"
             error.hint = (
-                f"Whether version {version} is written is not known: look whether its txnId is "
-                f"{self.txn_id} before you run the operation again."
+                f"Whether version {version} is written is not known: look whether {sign} before you run the "
+                "operation again."
             )
         return self._is_ours(found, data)
 

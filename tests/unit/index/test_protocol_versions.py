@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,10 +31,12 @@ from tidegate.errors import (
     InvalidProtocolError,
     ProtocolDowngradeException,
     ProtocolVersionException,
+    StorageError,
     TidegateError,
     UnsupportedFormatError,
 )
 from tidegate.index.log import IndexLog
+from tidegate.index.snapshot import IndexSnapshot
 from tidegate.protocol import indextables
 from tidegate.protocol.indextables import INDEX, raised
 from tidegate.protocol.protocol import Protocol
@@ -588,3 +591,28 @@ def test_a_skip_by_another_writer_needs_no_protocol_to_be_read() -> None:
     table = handmade(protocol(1, 1), metadata())
     table.commit(skip("a.split"))
     assert set(table.log().snapshot().skips) == {"a.split"}
+
+
+def test_the_page_that_errors_point_to_is_there_and_names_every_feature_and_setting() -> None:
+    page = (Path(__file__).resolve().parents[3] / indextables.DOCS).read_text()
+    assert [row.name for row in INDEX if f"`{row.name}`" not in page] == []
+    for key in ("protocol.checkEnabled", "protocol.autoUpgrade", "transaction.compression.enabled"):
+        assert f"spark.indextables.{key}" in page
+
+
+def test_a_commit_whose_fate_is_unknown_is_told_in_words_that_fit() -> None:
+    table = created()
+    log = table.log()
+    log.snapshot()
+
+    def lost(op: str, name: str) -> None:
+        if op in ("put_if_absent", "get") and name.endswith("00000000000000000001.json"):
+            raise StorageError("The network is gone.")
+
+    log.append(adds())
+    table.store.hook = lost
+    snapshot = log._latest
+    assert snapshot is not None
+    with pytest.raises(StorageError) as caught:
+        log.transaction(IndexSnapshot(snapshot)).commit(adds=adds("a.split"))
+    assert "it holds your files" in str(caught.value)
