@@ -12,8 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,22 +19,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import OptionError, SchemaInvalidError, TableExistsError
-from tidegate.files import partitions
 from tidegate.files.predicate import Predicate
-from tidegate.files.stats import decode as decode_stats
 from tidegate.index.build import HEAP, SplitBuilder
-from tidegate.index.cache import SplitFile
 from tidegate.index.fields import DocMapping, kind_of, mapping_for
 from tidegate.index.log import IndexLog
-from tidegate.index.prune import implied
-from tidegate.index.query import All, Node
 from tidegate.index.search import run_here, run_on_executors
 from tidegate.index.settings import Settings
 from tidegate.index.snapshot import IndexSnapshot
-from tidegate.index.sources import LiveFile, SourceTable, index_files
-from tidegate.index.tables import Searchable
+from tidegate.index.sources import SourceTable, index_files
 from tidegate.index.travel import translating
-from tidegate.index.work import Scope, Target
 from tidegate.index.write import (
     COMMIT,
     COMPANION,
@@ -161,6 +152,16 @@ def _can(field: StructField) -> bool:
     return True
 
 
+def live_files(delta: Snapshot, predicate: Predicate | None) -> pa.Table:
+    """The data files of a snapshot that may hold matching rows."""
+    columns = ["path", "size", "partitionValues", "stats", "deletionVector"]
+    return delta.files(predicate, columns)
+
+
+def source_table(delta: Snapshot) -> SourceTable:
+    return SourceTable(delta.url, delta.schema.to_json(), mapping_mode(delta.metadata))
+
+
 # ---------------------------------------------------------------------------- refreshing
 
 
@@ -278,7 +279,7 @@ def _sorted_out(current: IndexSnapshot, files: pa.Table) -> tuple[set[str], list
 
 def _grouped(new: pa.Table, delta: Snapshot, target: int) -> list[FileGroup]:
     """New files by partition, as many to a split as make the target size."""
-    names = _partition_names(delta)
+    names = partition_names(delta)
     buckets: dict[tuple[tuple[str, str | None], ...], list[tuple[str, int]]] = {}
     columns = ("path", "size", "partitionValues")
     for path, size, values in zip(*(new.column(c).to_pylist() for c in columns), strict=True):
@@ -299,7 +300,7 @@ def _grouped(new: pa.Table, delta: Snapshot, target: int) -> list[FileGroup]:
     return out
 
 
-def _partition_names(delta: Snapshot) -> list[tuple[str, str]]:
+def partition_names(delta: Snapshot) -> list[tuple[str, str]]:
     mode = mapping_mode(delta.metadata)
     fields = [(p, delta.schema.field(p)) for p in delta.partition_columns]
     return [(p, physical_name(f, mode)) for p, f in fields if f is not None]
@@ -318,117 +319,3 @@ def _adds(commits: pa.Table, mapping: DocMapping, version: int) -> pa.Table:
         for row in commits.to_pylist()
     ]
     return pa.Table.from_pylist(rows, INDEX_ADD_SCHEMA)
-
-
-# ---------------------------------------------------------------------------- searching
-
-
-def live_files(delta: Snapshot, predicate: Predicate | None) -> pa.Table:
-    """The data files of a snapshot that may hold matching rows."""
-    columns = ["path", "size", "partitionValues", "stats", "deletionVector"]
-    return delta.files(predicate, columns)
-
-
-def source_table(delta: Snapshot) -> SourceTable:
-    return SourceTable(delta.url, delta.schema.to_json(), mapping_mode(delta.metadata))
-
-
-@dataclass(frozen=True)
-class CompanionTable(Searchable):
-    """A companion at one version of its Delta table."""
-
-    delta: Snapshot | None = None
-
-    @classmethod
-    def of(
-        cls,
-        index: IndexSnapshot,
-        version: int | None,
-        timestamp: datetime | str | int | None,
-        storage_options: Mapping[str, str] | None,
-        spark: SparkSession | None,
-        driver_splits: int | None,
-    ) -> CompanionTable:
-        delta = open_table(
-            index.configuration[SOURCE], version=version, timestamp=timestamp, storage_options=storage_options
-        )
-        schema = plain(delta.schema)
-        kept = [f for f in mapping_of(index).fields if (c := schema.field(f.column)) and c.type == f.type]
-        scope = Scope(
-            index.url,
-            DocMapping(tuple(kept)).to_json(),
-            schema.to_json(),
-            tuple(delta.partition_columns),
-            tuple((storage_options or {}).items()),
-            source_table(delta),
-        )
-        return cls(index, scope, spark, driver_splits, delta)
-
-    @property
-    def read_version(self) -> int:
-        assert self.delta is not None
-        return self.delta.version
-
-    @cached_property
-    def _splits(self) -> list[dict[str, Any]]:
-        columns = ["path", "size", "footerStartOffset", "footerEndOffset", "companionSourceFiles"]
-        return list(self.snapshot.files(columns=columns).sort_by("path").to_pylist())
-
-    def targets(self, node: Node) -> tuple[Target, ...]:
-        """Splits with the live files they cover, then the files that none covers."""
-        assert self.delta is not None
-        predicate = implied(node, self.names)
-        files = live_files(self.delta, None if isinstance(node, All) else predicate)
-        waiting = self._live(files)
-        out: list[Target] = []
-        for split in self._splits:
-            mine = [p for p in split["companionSourceFiles"] or () if p in waiting]
-            if mine:
-                found = [waiting.pop(p) for p in mine]
-                where = SplitFile(
-                    self.snapshot.url,
-                    split["path"],
-                    split["size"],
-                    split["footerStartOffset"],
-                    split["footerEndOffset"],
-                )
-                out.append(Target(len(out), where, found[0][1], tuple(f for f, _ in found)))
-        for path in sorted(waiting):
-            file, constants = waiting[path]
-            out.append(Target(len(out), None, constants, (file,)))
-        return tuple(out)
-
-    def _live(self, files: pa.Table) -> dict[str, tuple[LiveFile, dict[str, Any]]]:
-        assert self.delta is not None
-        values: dict[str, list[Any]] = {}
-        maps = files.column("partitionValues")
-        for logical, physical in _partition_names(self.delta):
-            field = self.delta.schema.field(logical)
-            assert field is not None
-            chunks = [partitions.typed(c, physical, field.type).to_pylist() for c in maps.chunks]
-            values[logical] = [v for chunk in chunks for v in chunk]
-        counts = decode_stats(files.column("stats"), pa.struct([("numRecords", pa.int64())]))
-        rows = counts.field("numRecords").to_pylist() if files.num_rows else []
-        out = {}
-        columns = ("path", "size", "deletionVector")
-        for i, (path, size, vector) in enumerate(
-            zip(*(files.column(c).to_pylist() for c in columns), strict=True)
-        ):
-            text = None if vector is None else msgspec.json.encode(_wire(vector)).decode()
-            deleted = 0 if vector is None else vector["cardinality"]
-            constants = {n: v[i] for n, v in values.items()}
-            out[path] = (LiveFile(path, size, rows[i], text, deleted), constants)
-        return out
-
-    def count(self, query: Any = None) -> int:
-        node = self.node(query)
-        if isinstance(node, All):
-            assert self.delta is not None
-            found = [f for f, _ in self._live(live_files(self.delta, None)).values()]
-            if all(f.rows is not None for f in found):
-                return sum((f.rows or 0) - f.deleted for f in found)
-        return super().count(node)
-
-
-def _wire(vector: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in vector.items() if v is not None}

@@ -69,7 +69,7 @@ class Searchable:
         limit = settings.get("search.driverSplits")
         most = None if limit is None else settings.number("search.driverSplits", 0)
         if latest.configuration.get(COMPANION) == "true":
-            from tidegate.index.companion import CompanionTable
+            from tidegate.index.companion_table import CompanionTable
 
             return CompanionTable.of(latest, version, timestamp, storage_options, spark, most)
         found = latest if version is None and timestamp is None else log.snapshot(version, timestamp)
