@@ -1,7 +1,7 @@
 """A companion index at one version of its Delta table: which splits cover which live files, and what is left.
 
 The targets of a search are the splits that cover live files of the snapshot, each file once, and the files
-that none covers. Which files may hold a match is the Delta log's to say: by its partition values and statistics.
+that none covers. Which files may hold a match is the Delta log's to say, by partition values and statistics.
 """
 
 from __future__ import annotations
