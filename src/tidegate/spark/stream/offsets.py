@@ -3,7 +3,7 @@
 An offset names the last file that was passed on: the version it stands in and its place among that
 version's files; ``BEFORE`` is the place before all of them. While the table as the stream found it
 is passed on, the files are those of that snapshot and ``initial`` is true. The JSON form is that of
-delta-spark, so a checkpoint moves over in both directions.
+delta-spark.
 """
 
 from __future__ import annotations
