@@ -14,7 +14,13 @@ from tidegate.errors import DataFileMissingError, InvariantViolationException, T
 from tidegate.log.table_log import TableLog
 from tidegate.log.verify import verify
 
-pytestmark = pytest.mark.spark
+# Old releases of PySpark leave sockets to the garbage collector, and some of their imports are deprecated.
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 DEFAULTS = "spark.databricks.delta.properties.defaults."
 

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import tidegate
-from tidegate.errors import InvariantViolationException, OptionError, TidegateError
+from tidegate.errors import InvariantViolationException, OptionError, SchemaInvalidError, TidegateError
 from tidegate.files.partitions import serialize
 from tidegate.log.table_log import TableLog
 from tidegate.log.verify import verify
@@ -233,6 +233,34 @@ def test_statistics_are_those_of_the_rows(spark: SparkSession, table: str) -> No
     assert "flag" not in low
     assert "far" in low
     assert spark.read.format("delta").load(table).where("far > '9999-01-01'").count() == 3
+
+
+@pytest.mark.parametrize("way", ["true", "false"])
+def test_the_tables_properties_say_which_columns_have_statistics(
+    spark: SparkSession, table: str, way: str, defaults: Callable[..., None]
+) -> None:
+    spark.conf.set(CONF, way)
+    defaults(dataSkippingStatsColumns="c,s.y", dataSkippingStringPrefixLength="3")
+    frame = spark.range(0, 2, 1, 1).selectExpr(
+        "id as a", "'abcdefgh' as c", "named_struct('x', id, 'y', timestamp_micros(253402300800000000)) as s"
+    )
+    frame.write.format("delta").save(table)
+    (found,) = _stats(table)
+    assert found["nullCount"] == {"c": 0, "s": {"y": 0}}
+    assert (found["minValues"]["c"], found["maxValues"]["c"]) == ("abc", "abc\x7f")
+    assert spark.read.format("delta").load(table).where("c = 'abcdefgh'").count() == 2
+
+
+@pytest.mark.parametrize("column", ["_change_type", "__tidegate_row_id"])
+def test_data_of_users_may_not_bring_the_columns_by_which_rows_are_routed(
+    spark: SparkSession, table: str, column: str
+) -> None:
+    spark.range(1).write.format("delta").save(table)
+    with pytest.raises(SchemaInvalidError, match=column):
+        spark.range(1).selectExpr("id", f"'1' as {column}").write.format("delta").mode("append").save(table)
+    named = spark.range(1).selectExpr("id", "'insert' as _change_type")
+    named.write.format("delta").save(f"{table}-of-changes")
+    assert spark.read.format("delta").load(f"{table}-of-changes").first()._change_type == "insert"
 
 
 def test_a_session_in_another_zone_writes_the_same_instants(spark: SparkSession, table: str) -> None:

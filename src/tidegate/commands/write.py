@@ -30,6 +30,7 @@ from tidegate.schema.types import StructType
 from tidegate.spark.write.files import write_files
 from tidegate.spark.write.fit import check_columns, check_storable, merged, schema_of
 from tidegate.spark.write.identity import check_explicit, to_generate
+from tidegate.spark.write.layout import refuse_reserved
 from tidegate.transaction.pending import Operation, num_records
 from tidegate.transaction.transaction import Committed, Transaction
 
@@ -148,6 +149,7 @@ class _Write:
             _evolve(transaction, data, given, partition_by, overwrite)
         else:
             _create(transaction, data, partition_by, properties)
+        refuse_reserved(self.frame.columns, transaction.metadata.schema)
         check_explicit(transaction.metadata, self.frame.columns)
         self.numbers_rows = bool(to_generate(transaction.metadata, self.frame.columns))
         taken = self._taken_out() if overwrite else replace.TakenOut()

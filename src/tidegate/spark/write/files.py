@@ -84,7 +84,15 @@ def write_files(
         place = place_of(transaction.log.store)
         portable.codec_of(metadata, passed)
         transaction.mark_written()
-        commits = portable.write(data, metadata, place, operation=operation, options=passed, row_columns=rows)
+        commits = portable.write(
+            data,
+            metadata,
+            place,
+            operation=operation,
+            options=passed,
+            row_columns=rows,
+            has_changes=layout.CHANGE_TYPE in special,
+        )
         _check_reach(transaction, commits)
         result = _actions(transaction, metadata, commits, data_change=not is_optimize)
         identity.move_marks(transaction, result.adds, numbered)
@@ -203,10 +211,15 @@ def adds_of(
     partitions = {physical_name(f, mode): f for f in metadata.partition_schema.fields}
     stored = to_physical(metadata.schema, mode)
     data = StructType(tuple(f for f in stored.fields if f.name not in partitions))
-    count = properties.get(metadata.configuration, properties.DATA_SKIPPING_NUM_INDEXED_COLS)
-    leaves = footers.indexed_leaves(data, count)
+    leaves = footers.leaves_of(data, [path for path, _ in statistics.indexed_leaves(metadata)])
     tight = transaction.protocol.supports("deletionVectors")
-    texts = footers.of_files(transaction.log.store, [p.path for p, _, _ in written], leaves, tight=tight)
+    texts = footers.of_files(
+        transaction.log.store,
+        [p.path for p, _, _ in written],
+        leaves,
+        tight=tight,
+        length=statistics.string_length(metadata),
+    )
     adds = []
     for (place, size, modified), text in zip(written, texts, strict=True):
         if text.startswith('{"numRecords":0,'):

@@ -9,6 +9,7 @@ counts of arrays and maps count leaves, not rows. What is not known for certain 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timezone
@@ -19,6 +20,7 @@ import msgspec
 import pyarrow.parquet as pq
 
 from tidegate.files.stats import has_bounds, truncate_max, truncate_min
+from tidegate.files.stats_text import PREFIX_LENGTH
 from tidegate.schema.types import ArrayType, DataType, MapType, StructType
 from tidegate.storage.store import Store
 
@@ -32,26 +34,37 @@ def indexed_leaves(physical: StructType, count: int) -> Leaves:
     return leaves if count < 0 else leaves[:count]
 
 
-def of_files(store: Store, names: Iterable[str], leaves: Leaves, *, tight: bool) -> list[str]:
+def leaves_of(physical: StructType, wanted: Iterable[tuple[str, ...]]) -> Leaves:
+    """The leaves of the data columns that are wanted, with their types."""
+    kinds = {tuple(p): f.type for p, f in physical.leaves()}
+    return [(path, kinds[path]) for path in wanted if path in kinds]
+
+
+def of_files(
+    store: Store, names: Iterable[str], leaves: Leaves, *, tight: bool, length: int = PREFIX_LENGTH
+) -> list[str]:
     """The statistics of each file as JSON text, footers read in parallel."""
 
     def one(name: str) -> str:
-        return of_footer(pq.read_metadata(store.open_input(name)), leaves, tight=tight)
+        return of_footer(pq.read_metadata(store.open_input(name)), leaves, tight=tight, length=length)
 
     with ThreadPoolExecutor(_THREADS) as pool:
         return list(pool.map(one, names))
 
 
-def of_footer(metadata: pq.FileMetaData, leaves: Leaves, *, tight: bool) -> str:
+def of_footer(metadata: pq.FileMetaData, leaves: Leaves, *, tight: bool, length: int = PREFIX_LENGTH) -> str:
     """The statistics of one file."""
-    columns = {metadata.schema.column(i).path: i for i in range(len(metadata.schema))}
+    paths = [metadata.schema.column(i).path for i in range(len(metadata.schema))]
+    columns = {path: i for i, path in enumerate(paths)}
+    # A dot in a name may make two columns look alike; what cannot be told apart is left out.
+    doubtful = {path for path, times in Counter(paths).items() if times > 1}
     stats: dict[str, Any] = {"numRecords": metadata.num_rows}
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
     for path, kind in leaves:
         index = columns.get(".".join(path))
-        if isinstance(kind, ArrayType | MapType):
+        if isinstance(kind, ArrayType | MapType) or ".".join(path) in doubtful:
             continue
         if index is None:
             if not any(c.startswith(".".join(path) + ".") for c in columns):
@@ -64,7 +77,7 @@ def of_footer(metadata: pq.FileMetaData, leaves: Leaves, *, tight: bool) -> str:
         if null_count is not None:
             _put(nulls, path, null_count)
         if has_bounds(kind):
-            smallest, largest = _lowest(minimum), _highest(maximum)
+            smallest, largest = _lowest(minimum, length), _highest(maximum, length)
             if smallest is not None:
                 _put(low, path, smallest)
             if largest is not None:
@@ -91,9 +104,15 @@ def _column(metadata: pq.FileMetaData, index: int) -> tuple[Any, Any, int | None
             if not found.has_null_count or found.null_count < column.num_values:
                 bounded = False
             continue
-        minimum = found.min if minimum is None else min(minimum, found.min)
-        maximum = found.max if maximum is None else max(maximum, found.max)
-        if isinstance(found.min, float) and (math.isnan(found.min) or math.isnan(found.max)):
+        try:
+            low, high = found.min, found.max
+        except (ValueError, OverflowError):
+            # Years that Python does not have, or bytes that are no text.
+            bounded = False
+            continue
+        minimum = low if minimum is None else min(minimum, low)
+        maximum = high if maximum is None else max(maximum, high)
+        if isinstance(low, float) and (math.isnan(low) or math.isnan(high)):
             bounded = False
     return (minimum, maximum, nulls) if bounded else (None, None, nulls)
 
@@ -104,12 +123,12 @@ def _put(target: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     target[path[-1]] = value
 
 
-def _lowest(value: Any) -> Any:
-    return truncate_min(value) if isinstance(value, str) else _value(value)
+def _lowest(value: Any, length: int) -> Any:
+    return truncate_min(value, length) if isinstance(value, str) else _value(value)
 
 
-def _highest(value: Any) -> Any:
-    return truncate_max(value) if isinstance(value, str) else _value(value)
+def _highest(value: Any, length: int) -> Any:
+    return truncate_max(value, length) if isinstance(value, str) else _value(value)
 
 
 def _value(value: Any) -> Any:

@@ -13,8 +13,9 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidegate.errors import CommitRefusedError
+from tidegate.errors import CommitRefusedError, SchemaInvalidError
 from tidegate.files.paths import partition_directory, unescape_path_name
+from tidegate.schema.types import StructType
 
 # Columns that a DataFrame on its way into a table may carry beside the table's own: what kind of change
 # a row is (null for data), and the row tracking of a row that moves from one file to another.
@@ -88,6 +89,17 @@ def random_prefix(length: int, rng: random.Random | None = None) -> str:
     """A random directory, so that object stores spread the load."""
     rng = rng or random.SystemRandom()
     return "".join(rng.choice(string.ascii_letters + string.digits) for _ in range(length))
+
+
+def refuse_reserved(columns: Sequence[str], table: StructType) -> None:
+    """Refuse data that brings a column by which we route rows, unless the table has a column of that name."""
+    found = [c for c in columns if c in SPECIAL and table.field(c) is None]
+    if found:
+        raise SchemaInvalidError(
+            f"The data has the column {found[0]}, which the table lacks; such names are reserved.",
+            hint="Drop the column, or give it another name.",
+            errorClass="DELTA_METADATA_MISMATCH",
+        )
 
 
 def refuse_absolute(path: str) -> None:

@@ -111,16 +111,16 @@ def write(
     operation: str,
     options: Mapping[str, str],
     row_columns: Sequence[tuple[str, str]] = (),
+    has_changes: bool = False,
 ) -> pa.Table:
     """Write ``frame`` (physical names) into ``place``; the task commits, one row per file.
 
     ``row_columns`` are columns beside the table's own that data files carry: their name in the frame
-    and in the files.
+    and in the files. With ``has_changes`` the frame says of each row which kind of change it is.
     """
     mode = mapping_mode(metadata)
     stored = stored_schema(metadata)
     data = to_arrow_schema(stored, field_ids=mode != "none")
-    has_changes = layout.CHANGE_TYPE in frame.columns
     changes = data.append(to_arrow_field(StructField(layout.CHANGE_TYPE, STRING))) if has_changes else None
     for _, name in row_columns:
         data = data.append(pa.field(name, pa.int64()))
