@@ -1,13 +1,15 @@
 """A table's life in a dozen seconds: what `make demo` shows. No Spark, nothing but a temporary directory.
 
 Several processes write one table at once; the log keeps their order. Then the table is checkpointed,
-looked at in the past, searched by its statistics, fought over, upgraded and proven sound.
+looked at in the past, searched by its statistics, fought over, upgraded and proven sound. A table of
+log messages is searched at the end.
 """
 
 from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import sys
 import tempfile
 import time
@@ -338,6 +340,45 @@ def prove(screen: Screen, table: str) -> None:
     screen.say("The table is sound.", "bold green")
 
 
+MESSAGES = (
+    ("ERROR", "gateway", "Connection reset by peer while charging card"),
+    ("INFO", "ledger", "Payment booked"),
+    ("WARN", "gateway", "Retrying the charge: connection timed out"),
+    ("ERROR", "ledger", "Disk full, booking refused"),
+    ("INFO", "gateway", "Charge accepted"),
+)
+
+
+def search(screen: Screen, directory: str) -> None:
+    """The log messages of the demo in a table of the other kind: full-text search, one file, one log."""
+    screen.chapter("The search")
+    try:
+        import tantivy  # noqa: F401
+    except ImportError:
+        screen.say("Full-text search needs tidegate[search]; it is not installed here.")
+        return
+    from tidegate.index.local import write_table
+    from tidegate.index.tables import Searchable
+
+    os.environ["TIDEGATE_CACHE_DIR"] = str(Path(directory) / "cache")
+    messages = str(Path(directory) / "messages")
+    count = 20_000
+    rows = [(n, *MESSAGES[n % 5 if n % 997 else 0]) for n in range(count)]
+    columns = dict(
+        zip(("id", "level", "service", "message"), map(list, zip(*rows, strict=True)), strict=True)
+    )
+    write_table(pa.table(columns), messages, options={"indexing.typemap.message": "text"})
+    table = Searchable.open(messages)
+    query = 'message:"connection reset" AND level:ERROR AND id:[10000 TO *]'
+    table.count(query)
+    began = time.perf_counter()
+    found = table.count(query)
+    spent = (time.perf_counter() - began) * 1000
+    hits = table.search(query, ["id", "service"], 3, highlight=["message"], marks=("»", "«")).table()
+    screen.say(f"{query}\n{found} of {count} log messages match, found in {spent:.0f} ms; the first three:")
+    screen.table(["id", "service", "message"], [tuple(row.values()) for row in hits.to_pylist()])
+
+
 def main() -> None:
     screen = Screen()
     began = time.monotonic()
@@ -353,6 +394,7 @@ def main() -> None:
         refuse(screen, directory)
         look_back(screen, table)
         prove(screen, table)
+        search(screen, directory)
     screen.say(
         f"\nAll of it took {time.monotonic() - began:.1f} s and left nothing behind. On a table of yours: "
         "tidegate describe TABLE, tidegate verify TABLE; tidegate --help says the rest."

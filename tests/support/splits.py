@@ -7,26 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tidegate.index.build import HEAP
-from tidegate.index.fields import DocMapping, mapping_for
-from tidegate.index.log import IndexLog
-from tidegate.index.settings import Settings
+from tidegate.index.local import write_table
 from tidegate.index.tables import Searchable
-from tidegate.index.write import COMMIT, MAPPING, Layout, TaskWriter, with_constants
-from tidegate.schema.arrow import from_arrow_schema
-from tidegate.schema.types import StructType
-
-
-def _adds(
-    log: IndexLog, table: pa.Table, options: Mapping[str, str] | None, partitions: tuple[str, ...]
-) -> tuple[pa.Table, StructType, DocMapping]:
-    schema = from_arrow_schema(table.schema)
-    mapping = mapping_for(schema, partitions, Settings(options))
-    layout = Layout(log.url, schema.to_json(), partitions, mapping.to_json(), (), HEAP, 1 << 30, 32, None)
-    if partitions:
-        table = table.sort_by([(p, "ascending") for p in partitions])
-    batches = list(TaskWriter(layout).run(iter(table.to_batches(1000))))
-    return with_constants(pa.Table.from_batches(batches, COMMIT), mapping), schema, mapping
 
 
 def append_index(
@@ -38,12 +20,8 @@ def append_index(
     overwrite: bool = False,
 ) -> None:
     """One more write to an index table."""
-    log = IndexLog.at(path)
-    adds, _, _ = _adds(log, table, options, partitions)
-    if overwrite:
-        log.overwrite(adds)
-    else:
-        log.append(adds)
+    mode = "overwrite" if overwrite else "append"
+    write_table(table, path, mode=mode, partition_by=partitions, options=options)
 
 
 def write_index(
@@ -53,11 +31,6 @@ def write_index(
     partitions: tuple[str, ...] = (),
 ) -> Searchable:
     """A new index table; each Arrow table is what one task writes, and one commit."""
-    log = IndexLog.at(path)
-    for number, table in enumerate(tables):
-        adds, schema, mapping = _adds(log, table, options, partitions)
-        if number == 0:
-            log.create(schema.to_json(), partitions, {MAPPING: mapping.to_json()}, adds=adds)
-        else:
-            log.append(adds)
+    for table in tables:
+        append_index(path, table, options, partitions)
     return Searchable.open(path)

@@ -100,7 +100,7 @@ def write(
         check_columns(data, partitions)
         mapping = mapping_for(data, partitions, settings)
         adds = write_splits(frame, log.url, data, partitions, mapping, settings, storage_options)
-        return _created(log, data, partitions, mapping, adds)
+        return created(log, data, partitions, mapping, adds)
     log.check_writable(current)
     fitted, mapping = _fitted(frame, current, partition_by, settings)
     adds = write_splits(
@@ -123,7 +123,7 @@ def check_options(settings: Settings) -> None:
             )
 
 
-def _created(
+def created(
     log: IndexLog, schema: StructType, partitions: Sequence[str], mapping: DocMapping, adds: pa.Table
 ) -> IndexSnapshot:
     made = log.create(schema.to_json(), partitions, {MAPPING: mapping.to_json()}, adds=adds)
@@ -209,17 +209,16 @@ class Layout:
     directory: str | None
 
 
-def write_splits(
-    frame: DataFrame,
+def layout_of(
     url: str,
     schema: StructType,
     partitions: Sequence[str],
     mapping: DocMapping,
     settings: Settings,
     storage_options: Mapping[str, str] | None,
-) -> pa.Table:
-    """Build and put the splits of a DataFrame that has the table's columns; returns their adds."""
-    layout = Layout(
+) -> Layout:
+    """What the tasks of a write must know."""
+    return Layout(
         url,
         schema.to_json(),
         tuple(partitions),
@@ -230,6 +229,19 @@ def write_splits(
         int(settings.get("dataSkippingNumIndexedCols") or 32),
         settings.get("indexWriter.tempDirectoryPath"),
     )
+
+
+def write_splits(
+    frame: DataFrame,
+    url: str,
+    schema: StructType,
+    partitions: Sequence[str],
+    mapping: DocMapping,
+    settings: Settings,
+    storage_options: Mapping[str, str] | None,
+) -> pa.Table:
+    """Build and put the splits of a DataFrame that has the table's columns; returns their adds."""
+    layout = layout_of(url, schema, partitions, mapping, settings, storage_options)
     columns = [_quoted(c) for c in partitions]
     if settings.flag("write.optimizeWrite.enabled", False):
         from pyspark.sql import functions as F

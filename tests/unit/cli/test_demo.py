@@ -29,6 +29,7 @@ def test_the_demo_tells_its_whole_story(root: Path, tmp_path: Path) -> None:
         "[UNSUPPORTED_READER_FEATURE]",
         "SET TBLPROPERTIES",
         "The table is sound.",
+        "»Connection« »reset« by peer",
     ):
         assert told in words, told
     assert list(tmp_path.glob("tidegate-demo-*")) == []
