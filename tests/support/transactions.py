@@ -28,6 +28,7 @@ from support.tables import (
 )
 from tidegate.files.deletion_vectors import DeletionVector
 from tidegate.log.actions import Add, DomainMetadata, Remove, Txn, from_batch
+from tidegate.log.checksum import BOUNDARIES
 from tidegate.metadata import Metadata
 from tidegate.protocol.delta import DELTA
 from tidegate.transaction.pending import Operation
@@ -107,8 +108,8 @@ def everything(clock: Clock | None = None, **configuration: str) -> RawTable:
             "deletionVectors", "v2Checkpoint", writers=["appendOnly", "domainMetadata", "invariants"]
         ),
     )
-    bins = [0, *(8192 * 2**i for i in range(26))]
-    sizes = {"fileCounts": [4] + [0] * 26, "totalBytes": [400] + [0] * 26}
+    bins = list(BOUNDARIES)
+    sizes = {"fileCounts": [4] + [0] * (len(bins) - 1), "totalBytes": [400] + [0] * (len(bins) - 1)}
     table.checksum(fileSizeHistogram={"sortedBinBoundaries": bins, **sizes})
     return table
 

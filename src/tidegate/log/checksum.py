@@ -25,8 +25,18 @@ MAX_TRANSACTIONS = 100
 MAX_DOMAINS = 10
 MAX_FILES = 50
 
-_KIB = 1024
-BOUNDARIES = (0, *(8 * _KIB * 2**i for i in range(26)))
+_KIB, _MIB, _GIB = 2**10, 2**20, 2**30
+# Delta's own bins: delta-spark refuses to checkpoint a version whose checksum has others.
+_MIB_STEPS = (
+    *(range(12, 41, 4), range(48, 121, 8), range(124, 145, 4), range(160, 577, 16)),
+    *(range(640, 1409, 64), range(1536, 2049, 128), range(2304, 4097, 256)),
+)
+BOUNDARIES = (
+    0,
+    *(8 * _KIB * 2**i for i in range(11)),
+    *(n * _MIB for steps in _MIB_STEPS for n in steps),
+    *(n * _GIB for n in (8, 16, 32, 64, 128, 256)),
+)
 # 0 | 1-9 | 10-99 | ... | 10 000 000 to 2^31-2 | from 2^31-1
 _DELETED_BOUNDARIES = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 2**31 - 1)
 
