@@ -179,6 +179,7 @@ def place_for(spark: SparkSession, name: str, path: str | None) -> tuple[TableNa
         )
     if path is not None:
         return found, TableLog.at(path).url, False
+    catalog.check_managed(spark)
     return found, catalog.default_location(spark, found.database, found.table), True
 
 

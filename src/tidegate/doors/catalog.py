@@ -20,7 +20,7 @@ from tidegate.commands import catalog
 from tidegate.commands.names import split_name
 from tidegate.commands.read import read
 from tidegate.commands.views import refresh
-from tidegate.doors.hooks import is_enabled, notes, text, wrap
+from tidegate.doors.hooks import frame_of, is_enabled, notes, session_of, text, wrap
 from tidegate.errors import OptionError
 from tidegate.spark.catalog import PROVIDER, serve_plans
 from tidegate.spark.jvm import is_connect
@@ -28,24 +28,31 @@ from tidegate.spark.jvm import is_connect
 _VERBS = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
 
 
-def install() -> None:
-    """Hang the doors of tables by name."""
-    wrap(DataFrameWriter, "saveAsTable", _save_as_table)
-    wrap(DataFrameWriter, "insertInto", _insert_into)
-    wrap(DataFrameWriter, "clusterBy", _recording_columns("clusters"))
-    wrap(DataFrameWriterV2, "__init__", _recording_name)
-    wrap(DataFrameWriterV2, "using", _recording_provider)
-    wrap(DataFrameWriterV2, "option", _recording_option)
-    wrap(DataFrameWriterV2, "options", _recording_options)
-    wrap(DataFrameWriterV2, "tableProperty", _recording_property)
-    wrap(DataFrameWriterV2, "partitionedBy", _recording_columns("partitions"))
-    wrap(DataFrameWriterV2, "clusterBy", _recording_columns("clusters"))
+def install(
+    reader: type = DataFrameReader,
+    writer: type = DataFrameWriter,
+    writer_to: type = DataFrameWriterV2,
+    session: type = SparkSession,
+    names: type = Catalog,
+) -> None:
+    """Hang the doors of tables by name, on the classes of a classic session or of Spark Connect."""
+    wrap(writer, "saveAsTable", _save_as_table)
+    wrap(writer, "insertInto", _insert_into)
+    wrap(writer, "clusterBy", _recording_columns("clusters"))
+    wrap(writer_to, "__init__", _recording_name)
+    wrap(writer_to, "using", _recording_provider)
+    wrap(writer_to, "option", _recording_option)
+    wrap(writer_to, "options", _recording_options)
+    wrap(writer_to, "tableProperty", _recording_property)
+    wrap(writer_to, "partitionedBy", _recording_columns("partitions"))
+    wrap(writer_to, "clusterBy", _recording_columns("clusters"))
     for verb in _VERBS:
-        wrap(DataFrameWriterV2, verb, _verb(verb))
-    wrap(DataFrameReader, "table", _read_table)
-    wrap(SparkSession, "table", _table)
-    wrap(SparkSession, "__init__", _new_session)
-    wrap(Catalog, "listColumns", _list_columns)
+        wrap(writer_to, verb, _verb(verb))
+    wrap(reader, "table", _read_table)
+    wrap(session, "table", _table)
+    wrap(names, "listColumns", _list_columns)
+    if session is SparkSession:
+        wrap(session, "__init__", _new_session)
 
 
 def attach(spark: SparkSession) -> None:
@@ -73,14 +80,14 @@ def _save_as_table(original: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         said = notes(self)
         chosen = (format or said.get("format") or "").lower()
-        spark = self._spark
+        spark = session_of(self)
         if not is_enabled(spark) or not _is_ours(spark, name, chosen):
             return original(self, name, format, mode, partitionBy, **options)
         partitions = said.get("partitions")
         if partitionBy is not None:
             partitions = [partitionBy] if isinstance(partitionBy, str) else list(partitionBy)
         catalog.save_as_table(
-            self._df,
+            frame_of(self),
             name,
             mode=mode or said.get("mode") or "error",
             partition_by=partitions,
@@ -95,7 +102,8 @@ def _save_as_table(original: Callable[..., Any]) -> Callable[..., Any]:
 def _insert_into(original: Callable[..., Any]) -> Callable[..., Any]:
     def insertInto(self: Any, tableName: str, overwrite: bool | None = None) -> Any:
         said = notes(self)
-        if not is_enabled(self._spark) or not _is_ours(self._spark, tableName, ""):
+        spark = session_of(self)
+        if not is_enabled(spark) or not _is_ours(spark, tableName, ""):
             return original(self, tableName, overwrite)
         if said.get("partitions"):
             raise OptionError(
@@ -103,7 +111,7 @@ def _insert_into(original: Callable[..., Any]) -> Callable[..., Any]:
                 hint="Leave partitionBy out.",
             )
         whole = overwrite if overwrite is not None else said.get("mode") == "overwrite"
-        catalog.insert_into(self._df, tableName, overwrite=bool(whole), options=said["options"])
+        catalog.insert_into(frame_of(self), tableName, overwrite=bool(whole), options=said["options"])
         return None
 
     return insertInto
@@ -120,9 +128,10 @@ def _is_ours(spark: Any, name: str, chosen: str) -> bool:
 
 
 def _recording_name(original: Callable[..., Any]) -> Callable[..., Any]:
-    def begin(self: Any, df: Any, table: str) -> None:
+    def begin(self: Any, *args: Any, **kwargs: Any) -> None:
+        table = kwargs.get("table") or next(a for a in args if isinstance(a, str))
         notes(self).update(name=table, properties={})
-        original(self, df, table)
+        original(self, *args, **kwargs)
 
     return begin
 
@@ -176,11 +185,11 @@ def _verb(verb: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def wrapping(original: Callable[..., Any]) -> Callable[..., Any]:
         def run(self: Any, *args: Any) -> Any:
             said = notes(self)
-            name, spark = said["name"], self._spark
+            name, spark = said["name"], session_of(self)
             if not is_enabled(spark) or not _is_ours(spark, name, said.get("format") or ""):
                 return original(self, *args)
             catalog.write_to(
-                self._df,
+                frame_of(self),
                 name,
                 verb,
                 condition=args[0] if args else None,
@@ -218,7 +227,7 @@ def _read_table(original: Callable[..., Any]) -> Callable[..., Any]:
     def table(self: Any, tableName: str) -> Any:
         said = notes(self)
         given = said["options"]
-        spark = self._spark
+        spark = session_of(self)
         if is_enabled(spark):
             refresh(spark)
         if not is_enabled(spark) or (location := catalog.location_of(spark, tableName)) is None:

@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tidegate.doors import batch, streams
+from tidegate.doors import batch, catalog, streams
 from tidegate.doors.hooks import is_enabled, mark, wrap
 
 
 def install() -> None:
     """Hang the doors of Spark Connect."""
-    from pyspark.sql.connect.readwriter import DataFrameReader, DataFrameWriter
+    from pyspark.sql.connect.catalog import Catalog
+    from pyspark.sql.connect.readwriter import DataFrameReader, DataFrameWriter, DataFrameWriterV2
     from pyspark.sql.connect.session import SparkSession
     from pyspark.sql.connect.streaming.query import StreamingQuery
     from pyspark.sql.connect.streaming.readwriter import DataStreamReader, DataStreamWriter
 
     batch.install(DataFrameReader, DataFrameWriter)
+    catalog.install(DataFrameReader, DataFrameWriter, DataFrameWriterV2, SparkSession, Catalog)
     streams.install(DataStreamReader, DataStreamWriter, StreamingQuery)
     for name in ("newSession", "cloneSession"):
         if hasattr(SparkSession, name):

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from tidegate.errors import TidegateError
-from tidegate.spark import failures, jvm
+from tidegate.errors import OptionError, TidegateError
+from tidegate.spark import failures, jvm, remote_catalog
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +62,8 @@ def _identifier(spark: SparkSession, database: str | None, name: str) -> Any:
 
 def is_temporary_view(spark: SparkSession, name: str) -> bool:
     """Whether a name of one part is a temporary view's, which hides every table."""
+    if jvm.is_connect(spark):
+        return remote_catalog.is_temporary_view(spark, name)
     gateway = jvm.gateway_of(spark)
     bare = gateway.org.apache.spark.sql.catalyst.TableIdentifier(name, gateway.scala.Option.empty())
     return bool(_catalog(spark).isTempView(bare))
@@ -69,6 +71,9 @@ def is_temporary_view(spark: SparkSession, name: str) -> bool:
 
 def find(spark: SparkSession, database: str | None, name: str) -> Entry | None:
     """The table or view of that name, None if the catalog has none."""
+    if jvm.is_connect(spark):
+        told = remote_catalog.find(spark, database, name)
+        return None if told is None else _remote_entry(told)
     catalog = _catalog(spark)
     identifier = _identifier(spark, database, name)
     if not catalog.databaseExists(identifier.database().get()) or not catalog.tableExists(identifier):
@@ -90,6 +95,18 @@ def _entry(table: Any) -> Entry:
     )
 
 
+def _remote_entry(told: Mapping[str, str]) -> Entry:
+    place = told.get("Location")
+    return Entry(
+        told["Database"],
+        told["Table"],
+        told.get("Provider"),
+        None if place is None else remote_catalog.plain(place),
+        told.get("Type") == "MANAGED",
+        told.get("Type") == "VIEW",
+    )
+
+
 def _plain(uri: Any) -> str:
     """A location as we write it: a path on this machine bare, everything else as a URL."""
     scheme = uri.getScheme()
@@ -98,7 +115,19 @@ def _plain(uri: Any) -> str:
 
 def default_location(spark: SparkSession, database: str | None, name: str) -> str:
     """Where a managed table of that name belongs."""
+    if jvm.is_connect(spark):
+        return remote_catalog.default_location(spark, database, name)
     return _plain(_catalog(spark).defaultTablePath(_identifier(spark, database, name)))
+
+
+def check_managed(spark: SparkSession) -> None:
+    """Refuse a managed table where the catalog cannot be given one that has files already."""
+    if jvm.is_connect(spark):
+        raise OptionError(
+            "On Spark Connect a table by name needs a place of its own: the server makes the place of a "
+            "managed table itself, and refuses one that has files.",
+            hint='Give the option path: .option("path", "/data/t").',
+        )
 
 
 def create(
@@ -111,6 +140,13 @@ def create(
     comment: str | None = None,
 ) -> Entry:
     """Enter a table into the catalog; Spark's own errors where the name is taken or not legal."""
+    if jvm.is_connect(spark):
+        if managed:
+            check_managed(spark)
+        remote_catalog.create(spark, database, name, location, comment)
+        made = find(spark, database, name)
+        assert made is not None
+        return made
     gateway = jvm.gateway_of(spark)
     option = gateway.scala.Option
     kinds = gateway.org.apache.spark.sql.catalyst.catalog
@@ -150,6 +186,9 @@ def _as_uri(location: str) -> str:
 
 def drop(spark: SparkSession, entry: Entry, *, purge: bool = False) -> None:
     """Take a table out of the catalog; the files of a managed one go with it."""
+    if jvm.is_connect(spark):
+        remote_catalog.drop(spark, entry.database, entry.name, purge=purge)
+        return
     catalog = _catalog(spark)
     identifier = _identifier(spark, entry.database, entry.name)
     catalog.invalidateCachedTable(identifier)
@@ -157,6 +196,8 @@ def drop(spark: SparkSession, entry: Entry, *, purge: bool = False) -> None:
 
 
 def database_exists(spark: SparkSession, name: str) -> bool:
+    if jvm.is_connect(spark):
+        return remote_catalog.database_exists(spark, name)
     return bool(_catalog(spark).databaseExists(name))
 
 
