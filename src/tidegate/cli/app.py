@@ -27,6 +27,8 @@ from tidegate.cli import (
     purge,
     restore,
     search,
+    shell,
+    sql,
     vacuum,
     verify,
 )
@@ -38,7 +40,7 @@ A table is a directory with a transaction log. Tidegate reads the log itself: on
 Cloud Storage and Azure, of any table that Spark, Databricks, delta-rs, Trino or Tidegate wrote. Only
 `checkpoint`, `vacuum`, `optimize`, `restore`, `clone`, `convert` and `drop-feature` change anything, and
 of index tables `index`, `merge-splits` and `purge`.
-`optimize` starts Spark, and so does `drop-feature` where files must be rewritten.
+`optimize`, `sql` and `shell` start Spark, and so does `drop-feature` where files must be rewritten.
 
 \b
 Examples:
@@ -61,6 +63,9 @@ Examples:
                                                        the plan, and nothing else
   tidegate search /data/logs 'reset AND level:ERROR'   the rows of an index table that match
   tidegate index /data/events --text message           make a Delta table searchable, or what is new in it
+  tidegate sql "SELECT count(*) FROM delta.`/data/events` VERSION AS OF 7"
+                                                       one statement, on Spark
+  tidegate shell                                       many of them
 
 \b
 Exit codes:
@@ -112,6 +117,7 @@ _VERBS = (
     *(describe, detail, history, protocol, features, files, log),
     *(checkpoint, verify, vacuum, optimize, restore, clone, convert, drop_feature),
     *(search, index, merge_splits, purge),
+    *(sql, shell),
 )
 for module in _VERBS:
     app.command(module.__name__.rsplit(".", 1)[-1].replace("_", "-"))(module.command)

@@ -11,6 +11,7 @@ import sys
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -47,6 +48,7 @@ PINNED: dict[str, str] = {
     "spark.sql.session.timeZone": "UTC",
 }
 
+_JAVA = "spark.driver.extraJavaOptions"
 _clones: weakref.WeakKeyDictionary[SparkSession, SparkSession] = weakref.WeakKeyDictionary()
 
 
@@ -67,11 +69,19 @@ def session(**options: Any) -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
-    for key, value in {**defaults, **options}.items():
+    for key, value in {**defaults, **options, _JAVA: _quietly(str(options.get(_JAVA, "")))}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def _quietly(java_options: str) -> str:
+    """The options of the driver's Java with a console that is quiet from the first line on."""
+    if "log4j2.configurationFile" in java_options:
+        return java_options
+    place = files("tidegate.spark").joinpath("log4j2.properties")
+    return f"{java_options} -Dlog4j2.configurationFile={place}".strip()
 
 
 def pinned(spark: SparkSession) -> SparkSession:
