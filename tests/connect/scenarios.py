@@ -152,6 +152,19 @@ def can_optimize_and_look_at_the_history(spark: SparkSession, path: str) -> None
     assert [r.operation for r in table.history().orderBy("version").collect()] == ["WRITE"] * 3 + ["OPTIMIZE"]
 
 
+def can_say_it_in_sql(spark: SparkSession, path: str) -> None:
+    spark.range(0, 6, 1, 1).selectExpr("id", "'old' as v").write.format("delta").save(path)
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 0").collect()
+    spark.sql(f"UPDATE delta.`{path}` SET v = 'new' WHERE id = 1").collect()
+    merge = f"MERGE INTO delta.`{path}` t USING (SELECT 2L AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE"
+    spark.sql(merge).collect()
+    found = spark.sql(f"SELECT t.id, t.v FROM delta.`{path}` t JOIN range(5) r ON t.id = r.id ORDER BY 1")
+    assert [tuple(r) for r in found.collect()] == [(1, "new"), (3, "old"), (4, "old")]
+    history = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").select("operation").collect()
+    assert [r[0] for r in history] == ["MERGE", "UPDATE", "DELETE", "WRITE"]
+    assert spark.sql("SELECT 1 + 1").collect()[0][0] == 2
+
+
 def can_tell_a_broken_constraint(spark: SparkSession, path: str) -> None:
     spark.conf.set(f"{DEFAULTS}constraints.positive", "id > 0")
     try:
@@ -251,6 +264,20 @@ def can_use_tables_in_a_function_for_batches(spark: SparkSession, path: str) -> 
     query = writer.option("checkpointLocation", path + "-checkpoint").trigger(availableNow=True).start()
     assert query.awaitTermination(240)
     assert rows(spark, copy) == [(0,), (1,)]
+
+
+def can_write_search_and_read_an_index_table(spark: SparkSession, path: str) -> None:
+    os.environ["TIDEGATE_CACHE_DIR"] = path + "-cache"
+    message = F.concat(F.lit("request "), F.col("id"), F.lit(" served")).alias("message")
+    frame = spark.range(30).select("id", (F.col("id") % 3).cast("int").alias("day"), message)
+    options = {"spark.indextables.indexing.typemap.message": "text"}
+    frame.write.format("indextables").partitionBy("day").options(**options).save(path)
+    near = tidegate.IndexTable.forPath(spark, path)
+    far = tidegate.IndexTable.forPath(spark, path, options={"search.driverSplits": "0"})
+    assert far.count("served AND id:<5") == 5
+    assert [tuple(r) for r in near.search("message:7", ["id", "day"]).collect()] == [(7, 1)]
+    read = spark.read.format("indextables").load(path).where("id > 24 AND day = 1")
+    assert sorted(r.id for r in read.collect()) == [25, 28]
 
 
 def main(folder: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tidegate.doors import batch, catalog, streams
+from tidegate.doors import batch, catalog, statements, streams
 from tidegate.doors.hooks import is_enabled, mark, wrap
 
 
@@ -25,6 +25,7 @@ def install() -> None:
     batch.install(DataFrameReader, DataFrameWriter)
     catalog.install(DataFrameReader, DataFrameWriter, DataFrameWriterV2, SparkSession, Catalog)
     streams.install(DataStreamReader, DataStreamWriter, StreamingQuery)
+    statements.install(SparkSession)
     for name in ("newSession", "cloneSession"):
         if hasattr(SparkSession, name):
             wrap(SparkSession, name, _derived)

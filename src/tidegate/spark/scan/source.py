@@ -112,9 +112,11 @@ class DeltaReader(DataSourceReader):
 
 def _snapshot(options: Any) -> Snapshot:
     given = {k.lower(): v for k, v in dict(options).items()}
-    path = given.get("path")
+    path = given.get("path") or given.get("location")
     if not path:
-        raise OptionError("There is no path to read.", hint="Give the table a LOCATION.")
+        raise OptionError(
+            f"There is no path to read among the options {sorted(given)}.", hint="Give the table a LOCATION."
+        )
     version = given.get("versionasof")
     return open_table(path, version=None if version is None else int(version))
 
