@@ -57,7 +57,9 @@ def deduplicate(
         encoded = batch.column("docMappingJson").dictionary_encode()
         texts = encoded.dictionary.to_pylist()
         hashes = [reference(t) for t in texts]
-        schemas.update((PREFIX + h, canonical(t)) for h, t in zip(hashes, texts, strict=True))
+        # As it was written first: another spelling of the same schema refers to that one.
+        for name, text in zip(hashes, texts, strict=True):
+            schemas.setdefault(PREFIX + name, text)
         if hashes:
             refs = pa.array(hashes, pa.string()).take(encoded.indices)
             batch = _with(batch, "docMappingRef", pc.coalesce(refs, batch.column("docMappingRef")))
