@@ -127,5 +127,7 @@ def rebalanced(frame: DataFrame, columns: list[str], size: int) -> DataFrame:
     option = gateway.scala.Option
     logical = gateway.org.apache.spark.sql.catalyst.plans.logical
     by = gateway.scala.jdk.javaapi.CollectionConverters.asScala(wanted).toSeq()
-    node = logical.RebalancePartitions(by, plan, option.empty(), option.apply(gateway.java.lang.Long(size)))
+    # A number on its own comes out of the gateway as whichever kind it fits in.
+    sized = gateway.scala.jdk.javaapi.OptionConverters.toScala(gateway.java.util.OptionalLong.of(size))
+    node = logical.RebalancePartitions(by, plan, option.empty(), sized)
     return DataFrame(gateway.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, node), spark)
