@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
+from tidegate import properties
 from tidegate.commands import clustering
 from tidegate.commands.bins import Bin
 from tidegate.log.snapshot import Snapshot
@@ -89,6 +90,7 @@ def run_metrics(
         "mergedNumCubes": None,
     }
     columns = len(snapshot.schema.fields)
+    indexed = snapshot.metadata.property(properties.DATA_SKIPPING_NUM_INDEXED_COLS)
     return {
         "numFilesAdded": new["totalFiles"],
         "numFilesRemoved": old["totalFiles"],
@@ -115,7 +117,7 @@ def run_metrics(
         if vectors
         else None,
         "numTableColumns": columns,
-        "numTableColumnsWithStats": min(columns, len(clustering.indexed(snapshot.metadata))),
+        "numTableColumnsWithStats": columns if indexed < 0 else min(columns, indexed),
     }
 
 
