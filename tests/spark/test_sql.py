@@ -76,6 +76,22 @@ def test_create_table_like_takes_schema_and_properties(sql: Any, name: str) -> N
     assert sql(f"SELECT * FROM {name}2") == []
 
 
+def test_a_table_that_is_there_is_entered_by_its_location(sql: Any, name: str, table: str) -> None:
+    sql(f"CREATE TABLE delta.`{table}` (a INT, p STRING) USING delta PARTITIONED BY (p)")
+    sql(f"INSERT INTO delta.`{table}` VALUES (1, 'x')")
+    sql(f"CREATE TABLE {name} USING delta LOCATION '{table}'")
+    assert sql(f"SELECT * FROM {name}") == [(1, "x")]
+    assert tidegate.open(table).version == 1
+    sql(f"CREATE TABLE {name}2 (a INT, p STRING) USING delta PARTITIONED BY (p) LOCATION '{table}'")
+    for other in ("(a BIGINT, p STRING) USING delta PARTITIONED BY (p)", "(a INT, p STRING) USING delta"):
+        with pytest.raises(AnalysisException, match="differ"):
+            sql(f"CREATE TABLE {name}3 {other} LOCATION '{table}'")
+    with pytest.raises(AnalysisException, match="properties"):
+        sql(f"CREATE TABLE {name}3 USING delta LOCATION '{table}' TBLPROPERTIES ('k' = 'v')")
+    sql(f"DROP TABLE {name}")
+    assert tidegate.open(table).version == 1
+
+
 def test_insert_in_every_form(spark: SparkSession, sql: Any, name: str) -> None:
     sql(f"CREATE TABLE {name} (a INT, b INT, p STRING) USING delta PARTITIONED BY (p)")
     sql(f"INSERT INTO {name} (p, a) VALUES ('x', 1)")

@@ -19,7 +19,7 @@ from tidegate.commands import clustering
 from tidegate.commands.removes import as_removes
 from tidegate.errors import NotATableError, SchemaInvalidError, TableExistsError
 from tidegate.log.actions import Action
-from tidegate.log.snapshot import Snapshot
+from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
 from tidegate.protocol import negotiate
@@ -94,6 +94,43 @@ def create(
     name = {"create": "CREATE TABLE", "createIfNotExists": "CREATE TABLE", "replace": "REPLACE TABLE"}
     operation = Operation(name.get(mode, "CREATE OR REPLACE TABLE"), parameters)
     return transaction.commit(actions, operation, removes=removes)
+
+
+def existing(log: TableLog) -> Snapshot | None:
+    """The table that is there, None where there is none."""
+    try:
+        return load(log)
+    except NotATableError:
+        return None
+
+
+def check_same(snapshot: Snapshot, definition: Definition) -> None:
+    """Whether a table that is there already is the one that is described; a name may then be given to it.
+
+    What the description leaves out is the table's own: without columns it says nothing of them.
+    """
+
+    def differs(what: str, there: object, described: object, error_class: str) -> SchemaInvalidError:
+        return SchemaInvalidError(
+            f"There is a table already whose {what} differ: it has {there}, described are {described}.",
+            table=snapshot.url,
+            hint="Leave them out to enter the table as it is.",
+            errorClass=error_class,
+        )
+
+    if definition.schema.fields:
+        there = [(f.name.lower(), f.type) for f in snapshot.schema.fields]
+        if there != [(f.name.lower(), f.type) for f in definition.schema.fields]:
+            shown = ", ".join(snapshot.schema.names), ", ".join(definition.schema.names)
+            raise differs("columns", *shown, "DELTA_CREATE_TABLE_SCHEME_MISMATCH")
+        if [c.lower() for c in definition.partition_by] != [c.lower() for c in snapshot.partition_columns]:
+            parts = list(snapshot.partition_columns), list(definition.partition_by)
+            raise differs("partition columns", *parts, "DELTA_CREATE_TABLE_WITH_DIFFERENT_PARTITIONING")
+    have = snapshot.metadata.configuration
+    asked = {k: v for k, v in definition.properties.items() if have.get(k) != v}
+    if asked:
+        shown_properties = {k: have.get(k) for k in asked}, asked
+        raise differs("properties", *shown_properties, "DELTA_CREATE_TABLE_WITH_DIFFERENT_PROPERTY")
 
 
 def metadata_of(definition: Definition) -> Metadata:

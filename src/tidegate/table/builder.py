@@ -144,6 +144,12 @@ class DeltaTableBuilder:
         )
         check_generated(self._spark, definition.schema)
         log = TableLog.at(place.path)
+        if place.is_new and not place.managed and self._mode in ("create", "createIfNotExists"):
+            there = creating.existing(log)
+            if there is not None:
+                creating.check_same(there, definition)
+                naming.register(self._spark, place, self._comment)
+                return DeltaTable(self._spark, log, place.name)
         creating.create(
             log, definition, self._mode, defaults=session_defaults(self._spark), managed=place.managed
         )
