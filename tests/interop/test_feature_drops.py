@@ -5,19 +5,24 @@ Our side works without Spark here, on Arrow; what Spark rewrites is tested where
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.delta_spark import DeltaSpark, delta_spark
+from support.delta_spark import DeltaSpark, PeerError, delta_spark
 from support.peers import require_peer
-from support.row_tables import RowTable
-from support.tables import Clock
+from support.row_tables import OldClient, Refused, RowTable
+from support.tables import DAY, Clock
+from tidegate.errors import DropFeatureError, ProtocolError, VersionNotFoundError
 from tidegate.log.checkpoint.write import write_checkpoint
+from tidegate.log.retention import clean_up
+from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
 from tidegate.log.verify import verify
+from tidegate.protocol.delta import DELTA
 
 pytestmark = pytest.mark.peers
 READERS = frozenset({"deletionVectors", "columnMapping", "typeWidening", "v2Checkpoint"})
@@ -51,6 +56,14 @@ def theirs(peer: DeltaSpark, path: Path, **options: object) -> list[int]:
     return sorted(peer.read(str(path), **options).column(0).to_pylist())
 
 
+def age(path: Path, days: int) -> None:
+    """Let everything in the log have been written some days ago, in the same order."""
+    for file in sorted((path / "_delta_log").glob("*")):
+        if file.is_file():
+            moment = file.stat().st_mtime - days * 86_400
+            os.utime(file, (moment, moment))
+
+
 @pytest.mark.parametrize("feature", sorted(READERS))
 def test_delta_spark_reads_every_version_after_our_drop_and_goes_on(
     peer: DeltaSpark, tmp_path: Path, feature: str
@@ -72,6 +85,85 @@ def test_delta_spark_reads_every_version_after_our_drop_and_goes_on(
     assert [f.code for f in verify(table.log).errors] == []
 
 
+def test_delta_sparks_own_cleanup_keeps_our_drop_right(peer: DeltaSpark, tmp_path: Path) -> None:
+    table = used(tmp_path, "deletionVectors")
+    table.drop("deletionVectors")
+    age(tmp_path, 40)
+    place = f"delta.`{tmp_path}`"
+    for number in range(12):
+        peer.sql(f"INSERT INTO {place} VALUES ({100 + number})")
+    assert table.rows() == theirs(peer, tmp_path) == sorted([*table.now(), *range(100, 112)])
+    assert verify(table.log).errors == ()
+    blind = OldClient(table.store, READERS - {"deletionVectors"})
+    latest = table.load().version
+    assert blind.rows(latest) == table.rows()
+    for version, values in table.expected.items():
+        try:
+            assert table.rows(version) == values
+        except VersionNotFoundError:
+            continue
+
+
+BY_THEM = {
+    "deletionVectors": ("'delta.enableDeletionVectors'='true'", "DELETE FROM {} WHERE id = 2"),
+    "columnMapping": ("'delta.columnMapping.mode'='name'", "ALTER TABLE {} RENAME COLUMN id TO number"),
+    "v2Checkpoint": ("'delta.checkpointPolicy'='v2'", "INSERT INTO {} VALUES (4)"),
+}
+
+
+@pytest.mark.parametrize("feature", sorted(BY_THEM))
+def test_we_read_write_and_clean_up_after_delta_sparks_drop(
+    peer: DeltaSpark, tmp_path: Path, feature: str
+) -> None:
+    place = f"delta.`{tmp_path / 't'}`"
+    properties, use = BY_THEM[feature]
+    peer.sql(
+        f"CREATE TABLE {place} (id INT) USING delta TBLPROPERTIES ({properties})",
+        f"INSERT INTO {place} SELECT /*+ COALESCE(1) */ * FROM VALUES (1), (2), (3)",
+        use.format(place),
+    )
+    table = on_disk(tmp_path / "t")
+    before = table.load().version
+    peer.sql(f"ALTER TABLE {place} DROP FEATURE {feature}")
+    at = table.load().version
+    assert not table.load().protocol.supports(feature)
+    assert table.load().properties["delta.requireCheckpointProtectionBeforeVersion"] == str(at)
+    for version in range(at + 1):
+        table.expected[version] = theirs(peer, tmp_path / "t", versionAsOf=version)
+        assert table.rows(version) == table.expected[version]
+    report = verify(table.log)
+    assert (report.errors, report.checked.drops) == ((), 1)
+    # Clients that lack the feature: ours with a shorter list, and one that is no relative of ours.
+    blind = OldClient(table.store, READERS - {feature})
+    assert blind.rows(at) == table.now()
+    with pytest.raises(Refused):
+        blind.rows(before)
+    with pytest.raises(ProtocolError):
+        load(table.client(DELTA.without([feature])), before)
+    table.append([55])
+    assert theirs(peer, tmp_path / "t") == table.now()
+    # With all of it expired everything below the boundary goes at once.
+    age(tmp_path / "t", 40)
+    write_checkpoint(table.load())
+    clean_up(table.load(), before=table.clock() - 30 * DAY)
+    assert theirs(peer, tmp_path / "t") == table.now() == table.rows()
+    assert verify(table.log).errors == ()
+    left = {int(p.name[:20]) for p in (tmp_path / "t" / "_delta_log").glob("0*.json") if len(p.name) == 25}
+    assert min(left) >= at
+
+
+@pytest.mark.parametrize(
+    "name", ["appendOnly", "columnMapping", "abc", "delta.enableDeletionVectors", "checkpointProtection"]
+)
+def test_the_same_refusals_have_the_same_names(peer: DeltaSpark, tmp_path: Path, name: str) -> None:
+    table = used(tmp_path, "deletionVectors")
+    with pytest.raises(PeerError) as theirs_said:
+        peer.sql(f"ALTER TABLE delta.`{tmp_path}` DROP FEATURE `{name}`")
+    with pytest.raises(DropFeatureError) as ours:
+        table.drop(name)
+    assert f"[{ours.value.errorClass}" in str(theirs_said.value)
+
+
 def test_delta_rs_reads_what_it_refused_before_the_drop(tmp_path: Path) -> None:
     deltalake = require_peer("delta-rs")
     table = used(tmp_path, "typeWidening")
@@ -84,3 +176,15 @@ def test_delta_rs_reads_what_it_refused_before_the_drop(tmp_path: Path) -> None:
         read()
     table.drop("typeWidening")
     assert read() == table.now()
+
+
+def test_delta_spark_checkpoints_and_drops_features_of_tables_that_we_wrote(
+    peer: DeltaSpark, tmp_path: Path
+) -> None:
+    """It compares our checksum with what it counts, bins of sizes included, and refuses what differs."""
+    table = used(tmp_path, "deletionVectors")
+    peer.sql(f"ALTER TABLE delta.`{tmp_path}` DROP FEATURE deletionVectors")
+    assert not table.load().protocol.supports("deletionVectors")
+    assert table.rows() == theirs(peer, tmp_path) == table.now()
+    report = verify(table.log)
+    assert (report.errors, report.checked.drops) == ((), 1)

@@ -285,6 +285,8 @@ class OldClient:
     def _actions(self, version: int) -> list[Wire]:
         """Newest checkpoint this client can see, then the commits after it."""
         names = [i.name.removeprefix(f"{LOG}/") for i in self.store.list_from(LOG)]
+        # Hadoop keeps a hidden checksum beside every file that Spark writes.
+        names = [n for n in names if not n.startswith(".")]
         commits = {int(n[:20]) for n in names if n.endswith(".json") and len(n) == 25}
         found = sorted(n for n in names if ".checkpoint." in n and int(n[:20]) <= version)
         if "v2Checkpoint" not in self.known:
