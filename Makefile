@@ -7,6 +7,8 @@ PYTEST_ARGS ?=
 
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
+# The unit tests share nothing, so they run in two processes; what starts servers and Spark runs in one.
+BOTH_CORES := -n 2 --dist worksteal
 
 export PYTHON
 export TIDEGATE_PEERS := $(PEERS)
@@ -35,11 +37,11 @@ demo: $(STAMP) ## run the demonstration: the log first, then the story on Spark
 	@$(PY) examples/spark_demo.py
 
 test: $(STAMP) peers ## run every test: the unit tests first, then the rest
-	$(PY) -m pytest tests/unit $(PYTEST_ARGS)
+	$(PY) -m pytest tests/unit $(BOTH_CORES) $(PYTEST_ARGS)
 	$(PY) -m pytest tests --ignore=tests/unit $(PYTEST_ARGS)
 
 test-unit: $(STAMP) ## run the unit tests that need neither Spark nor a server
-	$(PY) -m pytest tests/unit -m 'not s3 and not spark' $(PYTEST_ARGS)
+	$(PY) -m pytest tests/unit -m 'not s3 and not spark' $(BOTH_CORES) $(PYTEST_ARGS)
 
 test-deep: $(STAMP) peers ## run every test with large budgets (TIDEGATE_DEEP=1); takes long
 	TIDEGATE_DEEP=1 $(PY) -m pytest tests $(PYTEST_ARGS)
