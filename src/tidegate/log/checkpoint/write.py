@@ -41,6 +41,7 @@ from tidegate.log.checkpoint.hint import Hint
 from tidegate.log.checkpoint.json_write import write_json
 from tidegate.log.checkpoint.read import conform
 from tidegate.log.checksum import Checksum
+from tidegate.log.memory import steady_memory
 from tidegate.log.segment import Checkpoint, LogFile
 from tidegate.log.snapshot import Ground, Snapshot, read_hint
 from tidegate.metadata import Metadata
@@ -281,7 +282,9 @@ def write_checkpoint(
     # A reader without the feature would not look for a V2 checkpoint, and miss what it stands for.
     v2 = policy == "v2" and snapshot.protocol.supports("v2Checkpoint")
     write = _write_v2 if v2 else _write_classic
-    return _finish(snapshot, snapshot._replay(lambda: write(snapshot)))
+    with steady_memory():
+        written = snapshot._replay(lambda: write(snapshot))
+    return _finish(snapshot, written)
 
 
 def _finish(snapshot: Snapshot, written: Written) -> Written:
