@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
@@ -87,7 +88,7 @@ def add_columns(log: TableLog, columns: Sequence[NewColumn]) -> Committed:
                     errorClass="DELTA_ADD_COLUMN_PARENT_NOT_STRUCT",
                 )
             parent = found[0]
-        schema = _edit(schema, parent, lambda s, c=column: _inserted(s, c.field, c.position))  # type: ignore[misc]
+        schema = _edit(schema, parent, partial(_inserted, field=column.field, position=column.position))
     twice = duplicate_columns(schema)
     if twice:
         raise AlterRefusedError(
@@ -156,7 +157,7 @@ def drop_columns(log: TableLog, names: Iterable[str], *, if_exists: bool = False
                 table=log.url,
                 errorClass="DELTA_UNSUPPORTED_DROP_PARTITION_COLUMN",
             )
-        schema = _edit(schema, path[:-1], lambda s, n=path[-1]: _without(s, n))  # type: ignore[misc]
+        schema = _edit(schema, path[:-1], partial(_without, name=path[-1]))
         dropped.append(join_path(path))
     if not dropped:
         return None

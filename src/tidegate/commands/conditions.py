@@ -85,6 +85,8 @@ def known(text: str, schema: StructType, spark: SparkSession, alias: str | None 
 
 
 def _at(node: Predicate, path: tuple[str, ...]) -> Predicate:
+    """A comparison with another column in its place; only nodes that have one come here."""
+    # The base class has no column; those of its kinds that do carry ``_at``.
     changed: Predicate = node._at(predicates.Column(path))  # type: ignore[attr-defined]
     return changed
 

@@ -208,12 +208,13 @@ def _union(one: StructType, other: StructType, file: str, table: str) -> StructT
         i = at.get(f.name.lower())
         if i is None:
             fields.append(f)
-        elif isinstance(fields[i].type, StructType) and isinstance(f.type, StructType):
-            inner = _union(fields[i].type, f.type, file, table)  # type: ignore[arg-type]
-            fields[i] = fields[i].with_type(inner)
-        elif fields[i].type != f.type:
+            continue
+        known = fields[i].type
+        if isinstance(known, StructType) and isinstance(f.type, StructType):
+            fields[i] = fields[i].with_type(_union(known, f.type, file, table))
+        elif known != f.type:
             raise SchemaInvalidError(
-                f"The column {f.name} is {f.type} in this file and {fields[i].type} in others.",
+                f"The column {f.name} is {f.type} in this file and {known} in others.",
                 table=table,
                 file=file,
                 errorClass="DELTA_FAILED_MERGE_SCHEMA_FILE",

@@ -126,8 +126,8 @@ def rows_matching(
             matches = matches & part
     else:
         side, matches = source, F.expr(on)
-        # Names and types are tried before anything runs.
-        shape(spark, snapshot.schema, target).join(side, matches, "leftsemi").schema  # noqa: B018
+        # Names and types are tried before anything runs: asking for the schema makes Spark analyse the join.
+        _ = shape(spark, snapshot.schema, target).join(side, matches, "leftsemi").schema
 
     def joined(how: str) -> Callable[[DataFrame], DataFrame]:
         return lambda f: f.alias(target).join(side, matches, how)

@@ -69,6 +69,7 @@ def _write(frame: Any, where: str, mode: str, partitions: list[str] | None, opti
 
 def _needs_tantivy() -> None:
     try:
+        # Imported to see whether it can be; what uses it imports it again.
         import tantivy  # noqa: F401
     except ModuleNotFoundError:
         raise TidegateError(

@@ -55,6 +55,7 @@ class Result:
     def __repr__(self) -> str:
         return f"Result[{', '.join(f'{n}: {t}' for n, t in self.frame.dtypes)}]"
 
+    # mypy holds ``__class__`` to be a plain attribute of object.
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         # So that isinstance(result, DataFrame) holds, which PySpark asks of what is joined and united.

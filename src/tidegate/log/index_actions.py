@@ -80,6 +80,7 @@ class IndexRemove(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=
 class IndexLine(Line, frozen=True):
     """One line of a commit or a checkpoint."""
 
+    # The same keys as in a Delta log with other fields behind them; msgspec takes the subclass's types.
     add: IndexAdd | None = None  # type: ignore[assignment]
     remove: IndexRemove | None = None  # type: ignore[assignment]
     skip: Skip | None = None

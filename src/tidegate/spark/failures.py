@@ -97,10 +97,10 @@ def translated(text: str) -> TidegateError | None:
         if error is not None:
             return error
     found = _READ_FAILED.search(text)
-    gone = _NO_PATH.search(text) if found is None else None
-    if found is None and gone is None:
+    place = found or _NO_PATH.search(text)
+    if place is None:
         return None
-    path = _plain((found or gone)["path"])  # type: ignore[index]
+    path = _plain(place["path"])
     table = next((t for root, t in _roots.items() if path.startswith(_plain(root))), None)
     if table is None:
         return None

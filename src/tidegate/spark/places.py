@@ -233,4 +233,5 @@ def _objects(store: ObjectStore) -> Objects:
     return Objects(store.url, type(client).__name__, arguments, environment)
 
 
+# Executors need not have this package: the module travels with the task. PySpark's cloudpickle is untyped.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]

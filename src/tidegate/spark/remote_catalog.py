@@ -34,6 +34,7 @@ class NameOnly(DataSource):
         )
 
 
+# Executors need not have this package: the module travels with the task. PySpark's cloudpickle is untyped.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 

@@ -299,6 +299,7 @@ class IndexTable:
 
     def _rows(self, query: Query, columns: Sequence[str] | None, limit: int | None, **more: Any) -> DataFrame:
         found = self._table().search(query, columns, limit, **more)
+        # A Result stands in for a DataFrame and becomes one when Spark is needed.
         return Result(  # type: ignore[return-value]
             lambda: found.table(self._spark),
             lambda: found.count(self._spark),
@@ -309,6 +310,7 @@ class IndexTable:
         return self._result(self._table().aggregate(query, keys, metrics, bucket))
 
     def _result(self, table: pa.Table) -> DataFrame:
+        # As above: a stand-in for a DataFrame.
         return Result(  # type: ignore[return-value]
             lambda: table, lambda: table.num_rows, lambda: as_frame(self._session(), table)
         )

@@ -30,13 +30,14 @@ class DeltaOptimizeBuilder:
 
     def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
         """Files sorted along a curve through the columns, so that filters on any of them skip files."""
-        names = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
-        for name in names:
+        names: list[str] = []
+        for name in cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols:
             if not isinstance(name, str):
                 raise TypeError(f"Z-order column must be str. Found {name} with type {type(name)}")
+            names.append(name)
         if not names:
             raise ValueError("Z-order needs at least one column.")
-        return self._execute(names)  # type: ignore[arg-type]
+        return self._execute(names)
 
     def executeFull(self) -> DataFrame:
         """OPTIMIZE FULL: every file of a clustered table is clustered anew."""

@@ -214,6 +214,7 @@ def _logical(text: str, physical: StructType, metadata: Metadata) -> Predicate |
         path = physical_to_logical(metadata.schema, column.path, mode)
         if path is None:
             raise PredicateError(str(node))
+        # Every node with a column is a dataclass; their common base is none, so mypy cannot know.
         return replace(node, column=predicates.Column(path))  # type: ignore[type-var]
 
     try:

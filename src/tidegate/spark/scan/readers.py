@@ -178,4 +178,5 @@ def _leaf(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     return column.cast(wanted)
 
 
+# Executors need not have this package: the module travels with the task. PySpark's cloudpickle is untyped.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]

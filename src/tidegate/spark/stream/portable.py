@@ -82,6 +82,7 @@ class _Files(InputPartition):
         self.rows = rows
 
 
+# PySpark below 4.2 has no such base, so its type is known only at run time.
 class FilesReader(DataSourceStreamReader, _Base):  # type: ignore[misc]
     """Offsets and files, from the log."""
 

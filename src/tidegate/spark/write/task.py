@@ -341,4 +341,5 @@ def writing(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Reco
     return run
 
 
+# Executors need not have this package: the module travels with the task. PySpark's cloudpickle is untyped.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
