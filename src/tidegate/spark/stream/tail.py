@@ -26,6 +26,7 @@ from tidegate.errors import (
     TimestampOutOfRangeError,
     VersionNotFoundError,
 )
+from tidegate.log import protection
 from tidegate.log.actions import ADD_SCHEMA, CommitActions
 from tidegate.log.history import version_at
 from tidegate.log.segment import LogFile, list_log
@@ -89,6 +90,7 @@ class Tail:
         self._bound: int | None = None
         self._bounded = False
         self._began: StreamOffset | None = None
+        self._entered = False
 
     # ------------------------------------------------------------------ offsets
 
@@ -144,14 +146,31 @@ class Tail:
         return found if load(self.log, found).timestamp_ms >= moment else found + 1
 
     def _check_beginning(self, at: StreamOffset) -> None:
-        """The metadata in force at the beginning, which no commit after it repeats."""
-        if at.version > self.shape.version:
-            return
+        """The protocol and the metadata in force at the beginning, which no commit after it repeats."""
+        found = self._enter(at.version)
+        if found is not None:
+            self._check_metadata(found.metadata, at.version)
+
+    def _enter(self, version: int) -> Snapshot | None:
+        """Refuse a version to go on from whose protocol is not supported; the version, if it can be opened.
+
+        Once a feature was dropped, protocols do not only grow: that the newest one is supported says
+        nothing of those before it. Where commits are gone the checksum still knows, and without it the
+        stream goes on only if no feature was dropped after that version.
+        """
+        self._entered = True
+        if version > self.shape.version:
+            return None
         try:
-            found = self.shape if at.version == self.shape.version else load(self.log, at.version)
+            return self.shape if version == self.shape.version else load(self.log, version)
         except (VersionNotFoundError, LogTruncatedError):
-            return
-        self._check_metadata(found.metadata, at.version)
+            listing = list_log(self.log.store, self.log.log_dir, max(version - 1, 0), version)
+            ((_, protocol),) = protection.protocols(self.log, listing, version, version)
+            if protocol is not None:
+                self.log.registry.check_read(protocol, table=self.log.url, version=version)
+            elif version < protection.boundary(self.shape):
+                raise
+            return None
 
     def available_now(self) -> None:
         """From here on the stream ends at what the table holds at the next question."""
@@ -161,6 +180,8 @@ class Tail:
         """How far the next batch goes; ``start`` itself if there is nothing new."""
         budget = Budget(limits)
         at = start or self.beginning()
+        if not self._entered:
+            self._enter(at.version)
         if self._bounded and self._bound is None:
             self._bound = max(load(self.log).version, at.version - 1)
         if start is None and self.options.starting_version == LATEST:
@@ -181,10 +202,12 @@ class Tail:
 
     def _through_commits(self, at: StreamOffset, budget: Budget, start: StreamOffset | None) -> StreamOffset:
         begun = at if start is None else start
-        for version, found in self._commits(at.version, self._bound):
-            if budget.spent:
-                break
+        commits = self._commits(at.version, self._bound)
+        while not budget.spent:
             try:
+                version, found = next(commits, (None, None))
+                if version is None:
+                    break
                 change = self._change(version, found)
             except TidegateError:
                 if at != begun:
@@ -210,6 +233,8 @@ class Tail:
         """The files that a batch from ``start`` (None: the beginning) to ``end`` consists of."""
         at = start if start is not None else self._beginning_of(end)
         check_forward(at, end)
+        if not self._entered:
+            self._enter(at.version)
         initial, version = FILES.empty_table(), None
         if at.initial:
             version = at.version
@@ -291,6 +316,8 @@ class Tail:
                         yield between, again[between]
                     elif self.options.fail_on_data_loss:
                         raise self._lost(between)
+                # What was lost may have changed the protocol.
+                self._enter(version)
             yield version, listing.commits[version]
             expected = version + 1
         known = self.shape.version if last is None else min(last, self.shape.version)
