@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PEERS ?= .peers
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
@@ -21,7 +22,7 @@ help: ## show this list
 	@echo
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo 'Variables: PYTHON (the interpreter to set up with), VENV (where to), PYTEST_ARGS (passed to pytest).'
+	@echo 'Variables: PYTHON (the interpreter to set up with), VENV (where to), PYTEST_ARGS (passed to pytest), BENCH_ARGS (parts).'
 
 setup: $(STAMP) ## make .venv with everything the other targets use; done once, again when the lock changes
 
@@ -59,8 +60,8 @@ format: $(STAMP) ## put the code into its format
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-bench: $(STAMP) peers ## measure against delta-rs and delta-spark, side by side
-	$(PY) -m benchmarks
+bench: $(STAMP) peers ## measure against delta-rs, delta-spark, parquet and tantivy, side by side
+	$(PY) -m benchmarks $(BENCH_ARGS)
 
 lock: ## resolve requirements-dev.lock anew
 	@sh tools/lock.sh '$(PYTHON)'

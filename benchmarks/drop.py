@@ -7,7 +7,6 @@ runs on the same machine; the drop of each run begins from the same table.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import statistics
 import sys
@@ -16,8 +15,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks import tables
-from benchmarks.measure import _peak_mib
+from benchmarks import report, tables
+from benchmarks.measure import peak_mib
+from benchmarks.report import Limit, Row
 from tidegate.commands.drop_feature import drop_feature
 from tidegate.commands.upgrade import add_feature_support
 from tidegate.log.checkpoint.write import write_checkpoint
@@ -70,7 +70,7 @@ def run(files: int, repeat: int) -> dict[str, Any]:
                 shutil.rmtree(copy)
         spark = any(name.partition(".")[0] in ("pyspark", "py4j") for name in sys.modules)
         medians = {name: statistics.median(values) for name, values in times.items()}
-        return {"files": files, "medians": medians, "runs": times, "spark": spark, "peak_mib": _peak_mib()}
+        return {"files": files, "medians": medians, "runs": times, "spark": spark, "peak_mib": peak_mib()}
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -81,17 +81,17 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--repeat", type=int, default=3)
     args = parser.parse_args(argv)
     found = run(args.files, args.repeat)
-    base = found["medians"]["four checkpoints"]
-    print(f"{args.files:,} files: four checkpoints {base:.2f} s, peak {found['peak_mib']:.0f} MiB")
-    holds = not found["spark"]
-    for feature in FEATURES:
-        seconds = found["medians"][feature]
-        holds = holds and seconds <= 2 * base
-        print(f"drop {feature:22} {seconds:7.2f} s  {seconds / base:5.2f} x four checkpoints (at most 2)")
-    print("Spark was loaded" if found["spark"] else "Spark was not loaded")
-    print("It holds." if holds else "It does NOT hold.")
-    print(json.dumps(found))
-    return 0 if holds else 1
+    if found["spark"]:
+        raise SystemExit("Spark was loaded: dropping an unused feature must do without it")
+    medians = found["medians"]
+    base = medians["four checkpoints"]
+    rows = [
+        Row(f"drop {f} at {args.files:,} files", medians[f], base, "four checkpoints", limit=Limit("<=", 2))
+        for f in FEATURES
+    ]
+    kept = {"runs": found["runs"], "peak_mib": found["peak_mib"]}
+    print(f"saved as {report.save('drop', rows, packages=('pyarrow', 'obstore'), **kept)}")
+    return 0
 
 
 if __name__ == "__main__":

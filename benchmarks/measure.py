@@ -191,7 +191,7 @@ def index_check(path: str) -> Result:
     return {"seconds": seconds / rounds, "storage_calls": len(store.journal)}
 
 
-def _peak_mib() -> float:
+def peak_mib() -> float:
     """The peak resident memory of this process, not of the one that started it."""
     status = Path("/proc/self/status")
     if status.exists():
@@ -205,7 +205,7 @@ def main() -> None:
     # The first array of a process makes pyarrow import pandas, where it is installed.
     pa.array([""])
     result = globals()[name](path)
-    result["peak_mib"] = _peak_mib()
+    result["peak_mib"] = peak_mib()
     print(json.dumps(result))
 
 
