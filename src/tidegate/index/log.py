@@ -28,7 +28,12 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.errors import DeltaConcurrentModificationException, NotATableError, ProtocolChangedException
+from tidegate.errors import (
+    DeltaConcurrentModificationException,
+    NotATableError,
+    ProtocolChangedException,
+    VersionNotFoundError,
+)
 from tidegate.files.predicate import parse as parse_predicate
 from tidegate.files.skipping import evaluate_partitions
 from tidegate.index import describe as describing
@@ -114,8 +119,15 @@ class IndexLog:
         return IndexSnapshot(base, self.settings.track_skips)
 
     def _current(self) -> Snapshot:
-        self._latest = load(self.log) if self._latest is None else self._latest.update()
-        return self._latest
+        for _ in range(_TRIES):
+            try:
+                self._latest = load(self.log) if self._latest is None else self._latest.update()
+            except VersionNotFoundError:
+                # Truncated while it was read: what is there now is another version.
+                self._latest = None
+            else:
+                return self._latest
+        return load(self.log)
 
     # ------------------------------------------------------------------ creating
 

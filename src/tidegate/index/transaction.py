@@ -22,9 +22,10 @@ from tidegate.errors import (
     DeltaConcurrentModificationException,
     ProtocolDowngradeException,
 )
-from tidegate.index import doc_mappings
+from tidegate.index import doc_mappings, standing
 from tidegate.log.actions import CommitActions, Skip
 from tidegate.log.index_actions import INDEX_ADD_SCHEMA, VERSION_1_FIELDS
+from tidegate.log.segment import LogFile
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
@@ -33,7 +34,7 @@ from tidegate.protocol.protocol import Protocol
 from tidegate.transaction import transaction as engine
 from tidegate.transaction.conflicts import Ours, Winner
 from tidegate.transaction.hooks import Hook
-from tidegate.transaction.pending import Changes, check
+from tidegate.transaction.pending import Changes, Prepared, check
 
 _log = logging.getLogger(__name__)
 
@@ -66,6 +67,8 @@ class IndexTransaction(engine.Transaction):
     ) -> None:
         super().__init__(log, snapshot, hooks=hooks, **settings)
         self.rules = rules
+        # The commit of the version that was read, as it was before the first attempt.
+        self._followed: LogFile | None = None
 
     # ------------------------------------------------------------------ the table as it would be
 
@@ -160,6 +163,14 @@ class IndexTransaction(engine.Transaction):
                 version=s.version,
                 hint="Its history was truncated; run the operation again on the table as it is now.",
             )
+        self._followed = None if s is None else s.last_commit or standing.commit_of(self.log, s.version)
+
+    def _put(self, prepared: Prepared) -> list[engine.Commit] | None:
+        winners = super()._put(prepared)
+        if winners is None:
+            before = self._winners[-1][0] if self._winners else self._followed
+            standing.check(self.log, prepared, before)
+        return winners
 
     def _rebased(self, changes: Changes, state: engine._State, winner: CommitActions) -> Changes:
         if winner.protocol is not None and changes.protocol is not None:

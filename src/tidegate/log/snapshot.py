@@ -524,6 +524,11 @@ class Snapshot:
             keep.add(self._last.name.text)
         self._decoded = {k: v for k, v in self._decoded.items() if k in keep}
 
+    @property
+    def last_commit(self) -> LogFile | None:
+        """The commit of this version as it was read; None where a checkpoint stands for it."""
+        return self._last
+
     def still_there(self) -> bool:
         """Whether the log still goes on from this snapshot as it read it.
 
