@@ -1,0 +1,107 @@
+"""A process that has its children killed: ``python -m support.nursery [spark]``.
+
+It is warm (everything is imported, and with ``spark`` a session is running), reads orders from its input,
+one JSON object a line, and carries each out in a fork of itself, which sends itself SIGKILL at the point
+the order names: before the n-th call that goes to the disk. The answer says how many such calls there
+were, and how the child ended. With a session the children speak to the nursery's JVM over connections of
+their own, so that a death costs no new JVM.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+# What others can see of a change, and all that goes to the disk.
+VISIBLE = ("link", "replace", "unlink", "mkdir")
+CALLS = (*VISIBLE, "open", "write", "fsync")
+
+
+def dying_at(number: int, calls: Sequence[str], said: int) -> None:
+    """From here on this process counts its ``calls``, and dies by SIGKILL before the ``number``-th.
+
+    ``said`` is the pipe that hears the count.
+    """
+    lock = threading.Lock()
+    count = 0
+    write = os.write
+
+    def counted(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal count
+            with lock:
+                count += 1
+                write(said, f"{count}\n".encode())
+                if count == number:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return original(*args, **kwargs)
+
+        return call
+
+    for name in calls:
+        setattr(os, name, counted(getattr(os, name)))
+
+
+def _own_connections() -> None:
+    """Leave the parent's connections to the JVM alone: a fork shares them, and two cannot speak at once."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    client = gateway._gateway_client
+    # Kept, since a connection that is given up says goodbye.
+    client.parents = (client.deque, client.thread_connection)
+    client.deque = collections.deque()
+    client.thread_connection = threading.local()
+
+
+def carry_out(spark: Any, order: dict[str, Any]) -> dict[str, Any]:
+    """Run one order in a fork."""
+    heard, said = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.close(heard)
+            if spark is not None:
+                _own_connections()
+            from support import victims
+
+            dying_at(order["at"], order["calls"], said)
+            victims.COMMANDS[order["do"]](spark, order["path"])
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    os.close(said)
+    with os.fdopen(heard) as pipe:
+        calls = sum(1 for _ in pipe)
+    _, status = os.waitpid(pid, 0)
+    killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+    return {"killed": killed, "code": None if killed else os.waitstatus_to_exitcode(status), "calls": calls}
+
+
+def main() -> None:
+    spark = None
+    from support import victims
+
+    victims.warm()
+    if "spark" in sys.argv[1:]:
+        from support.session import shared_session
+
+        spark = shared_session()
+        spark.range(1).collect()
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        print(json.dumps(carry_out(spark, json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
