@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
 PREFIX = "indextables.companion."
 SOURCE, SYNCED = PREFIX + "sourceTablePath", PREFIX + "lastSyncedVersion"
+# What the indexed columns are called in data files: that stays, whatever the table calls them.
+PHYSICAL = PREFIX + "physicalNames"
 FOLDER = "_search_index"
 _TARGET = 256 << 20
 # A split is indexed anew once less than this part of its rows' files is left.
@@ -111,6 +113,7 @@ def build(
             PREFIX + "sourceFormat": "delta",
             PREFIX + "fastFieldMode": "DISABLED",
             PREFIX + "includeColumns": msgspec.json.encode([f.column for f in mapping.fields]).decode(),
+            PHYSICAL: msgspec.json.encode(_physical_names(delta, mapping)).decode(),
             MAPPING: mapping.to_json(),
         },
     )
@@ -152,6 +155,34 @@ def _can(field: StructField) -> bool:
     return True
 
 
+def _physical_names(delta: Snapshot, mapping: DocMapping) -> dict[str, str]:
+    mode = mapping_mode(delta.metadata)
+    found = ((f.column, delta.schema.field(f.column)) for f in mapping.fields)
+    return {column: physical_name(field, mode) for column, field in found if field is not None}
+
+
+def current_names(index: IndexSnapshot, delta: Snapshot) -> dict[str, str]:
+    """What the table calls the indexed columns at the version of ``delta``, by their names in the index.
+
+    A column that is gone has none, nor has one whose type is another: what was indexed does not tell of it.
+    """
+    mode = mapping_mode(delta.metadata)
+    here = {physical_name(field, mode): field.name for field in delta.schema.fields}
+    schema, physical = plain(delta.schema), _stored_names(index)
+    out = {}
+    for field in mapping_of(index).fields:
+        name = here.get(physical.get(field.column, field.column))
+        found = None if name is None else schema.field(name)
+        if found is not None and found.type == field.type:
+            out[field.name] = found.name
+    return out
+
+
+def _stored_names(index: IndexSnapshot) -> dict[str, str]:
+    text = index.configuration.get(PHYSICAL)
+    return {} if text is None else msgspec.json.decode(text, type=dict[str, str])
+
+
 def live_files(delta: Snapshot, predicate: Predicate | None) -> pa.Table:
     """The data files of a snapshot that may hold matching rows."""
     columns = ["path", "size", "partitionValues", "stats", "deletionVector"]
@@ -180,6 +211,7 @@ class IndexGroup:
     table: str
     source: SourceTable
     mapping: str
+    columns: tuple[str, ...]
     heap: int = HEAP
     storage: tuple[tuple[str, str], ...] = ()
 
@@ -192,7 +224,7 @@ class IndexGroup:
 
         options = dict(self.storage)
         with SplitBuilder(decode_mapping(self.mapping), heap=self.heap, rows=False) as builder:
-            index_files(builder, self.source, group.paths, options)
+            index_files(builder, self.source, group.paths, options, self.columns)
             packed = builder.finish()
             name = split_name(list(group.values))
             put(open_store(self.table, options), name, packed.path)
@@ -214,8 +246,8 @@ def refresh(
         raise OptionError("This is no companion index; only those are refreshed.", table=log.url)
     log.check_writable(current)
     delta = open_table(current.configuration[SOURCE], storage_options=storage_options)
-    mapping = mapping_of(current)
-    _check_schema(delta, mapping, log.url)
+    mapping, names = mapping_of(current), current_names(current, delta)
+    _check_schema(delta, mapping, names, log.url)
     files = live_files(delta, None)
     keep, gone = _sorted_out(current, files)
     covered = pa.array(sorted(keep), pa.string())
@@ -227,6 +259,7 @@ def refresh(
         log.url,
         source_table(delta),
         mapping.to_json(),
+        tuple(names[f.name] for f in mapping.fields),
         settings.size("indexWriter.heapSize", HEAP),
         tuple((storage_options or {}).items()),
     )
@@ -249,16 +282,17 @@ def refresh(
     )
 
 
-def _check_schema(delta: Snapshot, mapping: DocMapping, url: str) -> None:
+def _check_schema(delta: Snapshot, mapping: DocMapping, names: Mapping[str, str], url: str) -> None:
     for field in mapping.fields:
+        if field.name in names:
+            continue
         found = plain(delta.schema).field(field.column)
-        if found is None or found.type != field.type:
-            now = "is gone" if found is None else f"is {found.type} now"
-            raise SchemaInvalidError(
-                f"The indexed column {field.column} was {field.type} and {now}.",
-                table=url,
-                hint="Build a new companion for the table as it is.",
-            )
+        now = "is gone" if found is None or found.type == field.type else f"is {found.type} now"
+        raise SchemaInvalidError(
+            f"The indexed column {field.column} was {field.type} and {now}.",
+            table=url,
+            hint="Build a new companion for the table as it is.",
+        )
 
 
 def _sorted_out(current: IndexSnapshot, files: pa.Table) -> tuple[set[str], list[str]]:

@@ -18,8 +18,14 @@ import pyarrow as pa
 from tidegate.files import partitions
 from tidegate.files.stats import decode as decode_stats
 from tidegate.index.cache import SplitFile
-from tidegate.index.companion import SOURCE, live_files, partition_names, plain, source_table
-from tidegate.index.fields import DocMapping
+from tidegate.index.companion import (
+    SOURCE,
+    current_names,
+    live_files,
+    partition_names,
+    plain,
+    source_table,
+)
 from tidegate.index.prune import implied
 from tidegate.index.query import All, Node
 from tidegate.index.snapshot import IndexSnapshot
@@ -53,12 +59,11 @@ class CompanionTable(Searchable):
         delta = open_table(
             index.configuration[SOURCE], version=version, timestamp=timestamp, storage_options=storage_options
         )
-        schema = plain(delta.schema)
-        kept = [f for f in mapping_of(index).fields if (c := schema.field(f.column)) and c.type == f.type]
+        mapping = mapping_of(index).renamed(current_names(index, delta))
         scope = Scope(
             index.url,
-            DocMapping(tuple(kept)).to_json(),
-            schema.to_json(),
+            mapping.to_json(),
+            plain(delta.schema).to_json(),
             tuple(delta.partition_columns),
             tuple((storage_options or {}).items()),
             source_table(delta),

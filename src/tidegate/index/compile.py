@@ -73,7 +73,8 @@ class Compiler:
         self._q = tantivy.Query
         self._names = names
         self._index = index
-        self._schema = names.mapping.schema()
+        # The index's own: a field is known by its place in it, and a split may have more than are asked for.
+        self._schema = index.schema
         self._constants = constants
 
     def compile(self, node: Node) -> tantivy.Query:

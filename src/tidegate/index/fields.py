@@ -60,10 +60,14 @@ class Field:
     fast: bool = False
     stored: bool = True
     indexed: bool = True
+    # The field's name in the splits, where the column had another name when they were made.
+    index_name: str | None = None
 
     @property
     def name(self) -> str:
         """The field's name in tantivy, whose own syntax not every column name survives."""
+        if self.index_name is not None:
+            return self.index_name
         if _PLAIN.fullmatch(self.column):
             return self.column
         return "_x" + self.column.encode().hex()
@@ -100,6 +104,16 @@ class DocMapping:
         exact = next((f for f in self.fields if f.column == column), None)
         folded = column.casefold()
         return exact or next((f for f in self.fields if f.column.casefold() == folded), None)
+
+    def renamed(self, columns: Mapping[str, str]) -> DocMapping:
+        """The fields that have a name in ``columns`` (by their name in the index), under that name."""
+        return DocMapping(
+            tuple(
+                f if f.column == columns[f.name] else replace(f, column=columns[f.name], index_name=f.name)
+                for f in self.fields
+                if f.name in columns
+            )
+        )
 
     def to_json(self) -> str:
         return _encode(self)
@@ -293,6 +307,7 @@ def _encode(mapping: DocMapping) -> str:
             "fast": f.fast,
             "stored": f.stored,
             "indexed": f.indexed,
+            **({} if f.index_name is None else {"indexName": f.index_name}),
         }
         for f in mapping.fields
     ]
@@ -318,6 +333,7 @@ def decode_mapping(text: str) -> DocMapping:
                     i["fast"],
                     i["stored"],
                     i["indexed"],
+                    i.get("indexName"),
                 )
                 for i in items
             )

@@ -203,11 +203,11 @@ class OpenSplit:
         """For each text the piece in which the query matches best; None where it does not match there."""
         from tantivy import Document, SnippetGenerator
 
-        field = self.mapping.find(column)
+        field = names.mapping.find(column)
         if field is None or field.kind != "text":
             raise QueryError(f"{column} is no text field; only words can be highlighted.")
         query = self.compiled(names, node, constants)
-        generator = SnippetGenerator.create(self._searcher, query, self.mapping.schema(), field.name)
+        generator = SnippetGenerator.create(self._searcher, query, self._index.schema, field.name)
         generator.set_max_num_chars(length)
         out: list[Snippet | None] = []
         for text in texts:

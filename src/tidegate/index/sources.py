@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -48,6 +48,11 @@ class SourceTable:
     @property
     def columns(self) -> StructType:
         return parse_schema(self.schema)
+
+    def physical(self, columns: Iterable[str]) -> list[str]:
+        """What data files call these columns."""
+        fields = [f for c in columns if (f := self.columns.field(c)) is not None]
+        return list(to_physical(StructType(tuple(fields)), self.mode).names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,21 +259,30 @@ def relabel(column: Any, wanted: pa.DataType) -> Any:
 
 
 def index_files(
-    builder: SplitBuilder, table: SourceTable, paths: Sequence[str], options: dict[str, str] | None
+    builder: SplitBuilder,
+    table: SourceTable,
+    paths: Sequence[str],
+    options: dict[str, str] | None,
+    columns: Sequence[str] | None = None,
 ) -> None:
-    """Index whole data files, one source each, in order."""
-    columns = [f.column for f in builder.mapping.fields]
+    """Index whole data files, one source each, in order.
+
+    ``columns`` are the names that the table has for the fields, where they are not the mapping's own.
+    """
+    fields = [f.column for f in builder.mapping.fields]
     for path in paths:
         builder.next_source(path)
-        for batch in ParquetRows(table, path, options).batches(columns):
-            builder.add(batch)
+        for batch in ParquetRows(table, path, options).batches(columns or fields):
+            builder.add(batch.rename_columns(fields))
 
 
 def open_unindexed(
     table: SourceTable, file: LiveFile, mapping: DocMapping, options: dict[str, str] | None
 ) -> OpenSplit:
     """A split of one data file that the companion does not cover yet."""
-    text = f"{table.url}\0{file.path}\0{file.size}\0{mapping.to_json()}"
+    text = "\0".join(
+        (table.url, file.path, str(file.size), mapping.to_json(), *table.physical(f.column for f in mapping))
+    )
     key = "scan-" + hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def build(folder: Path) -> Packed:

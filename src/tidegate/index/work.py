@@ -84,8 +84,12 @@ class Opened:
         if target.live is not None:
             assert scope.source is not None
             self.sources = SourceRows(scope.source, self.split.footer.sources, target.live, scope.options)
-        # A split knows the fields it was built with, which may be fewer than the table has now.
-        self.names = Names(self.split.mapping, scope.names.partitions)
+        # A split knows the fields it was built with, which may be fewer than the table has now; the columns
+        # of a companion's source may have got other names since, or be gone.
+        mapping = self.split.mapping
+        if scope.source is not None:
+            mapping = mapping.renamed({f.name: f.column for f in decode_mapping(scope.mapping).fields})
+        self.names = Names(mapping, scope.names.partitions)
 
     def count(self, node: Node) -> int:
         if self.sources is not None and not self.sources.whole:
