@@ -24,7 +24,7 @@ from tidegate.cli.options import (
 )
 from tidegate.cli.patience import Patience
 from tidegate.files import stats as statistics
-from tidegate.log.snapshot import ADD_COLUMNS
+from tidegate.log.actions import ADD_SCHEMA
 
 _RECORDS = pa.struct([("numRecords", pa.int64())])
 _SHOWN = ("path", "size", "partitionValues", "stats", "deletionVector", "numRecords", "modificationTime")
@@ -50,7 +50,7 @@ def command(
         typer.Option(
             "--columns",
             metavar="A,B,...",
-            help=f"Fields of the log's entry to show: {', '.join(ADD_COLUMNS)}.",
+            help=f"Fields of the log's entry to show: {', '.join(ADD_SCHEMA.names)}.",
             show_default=False,
         ),
     ] = None,

@@ -302,13 +302,22 @@ class Transaction:
             self._new_protocol = protocol
 
     def update_protocol(
-        self, protocol: Protocol, *, dropped: str | None = None, protect: bool = False
+        self,
+        protocol: Protocol,
+        *,
+        dropped: str | None = None,
+        protect: bool = False,
+        lowers: bool = False,
     ) -> None:
         """Give the table a new protocol; it may only lose the one feature that is being dropped.
 
         With ``protect`` the versions before this commit are protected from it on, whichever it becomes.
+        With ``lowers`` it may lose others too: the caller answers for it that nothing of them is left.
         """
-        self._check_transition(protocol, dropped)
+        if lowers:
+            self.log.registry.check_write(protocol, table=self.log.url)
+        else:
+            self._check_transition(protocol, dropped)
         self._new_protocol = protocol
         self._protects = protect
 
@@ -675,7 +684,7 @@ class Transaction:
         if self.snapshot is None:
             segment = Segment(prepared.version, None, tuple(f for f, _ in new), (), None)
             decoded = {f.name.text: a for f, a in new}
-            return Snapshot(self.log, segment, decoded=decoded, checksum=checksum)
+            return Snapshot.of(self.log, segment, decoded=decoded, checksum=checksum)
         return self.snapshot.advanced(new, checksum=checksum)
 
 

@@ -42,8 +42,9 @@ from tidegate.log.checkpoint.json_write import write_json
 from tidegate.log.checkpoint.read import conform
 from tidegate.log.checksum import Checksum
 from tidegate.log.memory import steady_memory
+from tidegate.log.reading import Ground
 from tidegate.log.segment import Checkpoint, LogFile
-from tidegate.log.snapshot import Ground, Snapshot, read_hint
+from tidegate.log.snapshot import Snapshot, read_hint
 from tidegate.metadata import Metadata
 from tidegate.schema.arrow import to_arrow_type
 from tidegate.schema.mapping import logical_to_physical, mapping_mode, physical_name, to_physical
@@ -276,14 +277,14 @@ def write_checkpoint(
     snapshot.log.registry.check_read(snapshot.protocol, table=snapshot.url, version=snapshot.version)
     snapshot.log.registry.check_write(snapshot.protocol, table=snapshot.url, version=snapshot.version)
     if not snapshot.log.dialect.checksums:
-        found = snapshot._replay(lambda: write_json(snapshot, per_part=per_part))
+        found = snapshot.replay(lambda: write_json(snapshot, per_part=per_part))
         return _finish(snapshot, Written(found.hint, None, found.checkpoint))
     policy = policy or str(properties.get(snapshot.metadata.configuration, properties.CHECKPOINT_POLICY))
     # A reader without the feature would not look for a V2 checkpoint, and miss what it stands for.
     v2 = policy == "v2" and snapshot.protocol.supports("v2Checkpoint")
     write = _write_v2 if v2 else _write_classic
     with steady_memory():
-        written = snapshot._replay(lambda: write(snapshot))
+        written = snapshot.replay(lambda: write(snapshot))
     return _finish(snapshot, written)
 
 

@@ -1,0 +1,145 @@
+"""The live files and the tombstones of one version, as columns.
+
+What was read last is kept, in the columns it was read in: a version that follows by a few commits
+lays them over it instead of reading the checkpoint again. Everything goes batch by batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+
+from tidegate.files.paths import refuse_outside
+from tidegate.log.checkpoint.read import conform
+from tidegate.log.memory import steady_memory
+from tidegate.log.reading import LogReading
+from tidegate.log.replay import FileTail, hide, reconcile_files
+from tidegate.log.scan import FileScan
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFiles:
+    """Live files of ``version`` as they were last read, in some columns."""
+
+    version: int
+    table: pa.Table
+
+
+class LiveFiles:
+    """The file actions of a version that count, read as they are asked for."""
+
+    def __init__(self, reading: LogReading, loaded: LoadedFiles | None = None) -> None:
+        self._reading = reading
+        self._loaded = loaded
+
+    def read(self, scan: FileScan) -> pa.Table:
+        """The files and columns that ``scan`` asks for."""
+        if scan.covered_by(self._loaded_names()):
+            loaded = self._reading.replay(self._overlay)
+            return loaded.select(scan.columns) if scan.predicate is None else scan.apply(loaded)
+        table = self._reading.replay(lambda: self._read(scan))
+        if scan.predicate is None:
+            self._loaded = LoadedFiles(self._reading.version, table)
+        return table
+
+    def _loaded_names(self) -> Sequence[str]:
+        return self._loaded.table.column_names if self._loaded is not None else ()
+
+    def _overlay(self) -> pa.Table:
+        """The files read last, brought up to this version by the commits since."""
+        loaded = self._loaded
+        assert loaded is not None
+        if loaded.version == self._reading.version:
+            return loaded.table
+        tail = reconcile_files(self._reading.commits_after(loaded.version))
+        schema = loaded.table.schema
+        for batch in tail.adds:
+            refuse_outside(batch.column("path"))
+        batches = [b.select(schema.names) for b in tail.adds]
+        for batch in loaded.table.to_batches():
+            batches += hide(batch, tail.keys)
+        self._loaded = LoadedFiles(self._reading.version, pa.Table.from_batches(batches, schema))
+        return self._loaded.table
+
+    def _read(self, scan: FileScan) -> pa.Table:
+        reader = self._reading.reader()
+        if reader is None:
+            return pa.Table.from_batches(_scanned(scan, self._reading.tail()), scan.output_schema)
+        # Commits are decoded here in Python, the checkpoint is read by threads in C++: side by side.
+        with steady_memory(), ThreadPoolExecutor(1, thread_name_prefix="tidegate-tail") as beside:
+            coming = beside.submit(self._reading.tail)
+            process = scan.processor(reader, lambda: coming.result().keys)
+            older = list(reader.batches("add", scan.checkpoint_columns(reader), process))
+            tail = coming.result()
+        return pa.Table.from_batches([*_scanned(scan, tail), *older], scan.output_schema)
+
+    def batches(self, scan: FileScan, parsed: bool, work: Callable[[pa.RecordBatch], T]) -> Iterator[T]:
+        """Every live add through ``work``, in batches, which threads may run ahead on.
+
+        With ``parsed`` a batch also has ``stats_parsed`` where the checkpoint carries it.
+        """
+        tail = self._reading.tail()
+        for batch in tail.adds:
+            yield work(batch)
+        ground = self._reading.ground()
+        if ground is not None:
+            for batch in ground.adds:
+                for live in hide(batch, tail.keys):
+                    yield work(live)
+            return
+        reader = self._reading.reader()
+        if reader is None:
+            return
+        columns = scan.checkpoint_columns(reader)
+        if parsed and "stats_parsed" not in columns and reader.has_parsed_stats:
+            columns.append("stats_parsed")
+        process = scan.processor(reader, lambda: tail.keys, keep_parsed=parsed)
+        yield from reader.batches("add", columns, lambda b: [work(p) for p in process(b)])
+
+    def tombstones(self) -> pa.Table:
+        """Every removed file that the log still knows of."""
+        return self._reading.replay(self._tombstones)
+
+    def _tombstones(self) -> pa.Table:
+        schema = self._reading.log.dialect.form.removes
+        tail = self._reading.tail()
+        out = list(tail.removes)
+        ground = self._reading.ground()
+        reader = self._reading.reader()
+        if ground is not None:
+            out += [live for batch in ground.removes for live in hide(batch, tail.keys)]
+        elif reader is not None:
+
+            def process(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+                return hide(conform(batch, schema), tail.keys)
+
+            out += reader.batches("remove", schema.names, process)
+        for batch in out:
+            refuse_outside(batch.column("path"))
+        return pa.Table.from_batches(out, schema)
+
+    # ------------------------------------------------------------------ moving on
+
+    @property
+    def floor(self) -> int | None:
+        """The version of the files that were read last: nothing below it needs a replay again."""
+        return None if self._loaded is None else self._loaded.version
+
+    def carried_on(self, reading: LogReading) -> LiveFiles:
+        """The files of a later version, with what was read here to lay its commits over."""
+        return LiveFiles(reading, self._loaded)
+
+    def settle(self) -> None:
+        """Let go of files read below the checkpoint the log now stands on: their commits are not kept."""
+        if self._loaded is not None and self._loaded.version < self._reading.segment.base_version:
+            self._loaded = None
+
+
+def _scanned(scan: FileScan, tail: FileTail) -> list[pa.RecordBatch]:
+    return [b for batch in tail.adds for b in scan.tail(batch)]
