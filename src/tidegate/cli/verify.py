@@ -139,6 +139,8 @@ def _checked(report: Report, *, data: bool) -> list[tuple[str, str]]:
                 f"{screen.plural(c.drops, 'version')} dropped features, behind checkpoints that hide them",
             )
         )
+    if c.protected:
+        out.append(("protected", f"{screen.plural(c.protected, 'version')} before the boundary"))
     if c.footers:
         out.append(("opened", screen.plural(c.footers, "data file")))
     return out

@@ -16,15 +16,18 @@ from support.tables import (
     RawTable,
     Wire,
     add,
+    checkpoint_bytes,
     commit_info,
     features,
     lines,
     metadata,
     remove,
     seen,
+    state_actions,
     stats,
     vector,
 )
+from tidegate.commands.drop_feature import drop_feature
 from tidegate.errors import ProtocolError, UnsupportedReaderFeatureError, VersionNotFoundError
 from tidegate.log import protection
 from tidegate.log.checkpoint.write import write_checkpoint
@@ -426,3 +429,76 @@ def test_v2_checkpoints_hide_nothing_from_who_does_not_see_them(
 def test_a_boundary_beyond_the_log_is_an_error() -> None:
     table = protected(99, versions=3, checkpoints={})
     assert found(table) == [("BOUNDARY_INVALID", 2)]
+
+
+def warned(table: RawTable) -> list[tuple[str, int | None]]:
+    return [(f.code, f.version) for f in verify(table.log, data=False).warnings]
+
+
+def dropped() -> tuple[RawTable, int]:
+    """A table from which a feature was dropped; the version of the drop, after three barriers."""
+    table = RawTable().create(protocol=UNSUPPORTED, configuration={"delta.checkpointInterval": "100"})
+    for number in range(3):
+        table.commit(add(f"f{number}"))
+        table.checksum()
+    done = drop_feature(table.log, "deletionVectors")
+    return table, done.version
+
+
+def test_a_drop_leaves_nothing_to_warn_of_and_says_how_much_is_protected() -> None:
+    table, at = dropped()
+    report = verify(table.log, data=False)
+    assert (report.findings, report.checked.drops, report.checked.protected) == ((), 1, at)
+
+
+@pytest.mark.parametrize("barrier", [3, 2, 1])
+def test_a_barrier_whose_checkpoint_went_before_its_commit_is_told(barrier: int) -> None:
+    """(a): no reader goes wrong as long as one of them is left, but nobody may have taken it."""
+    table, at = dropped()
+    table.delete(f"{at - barrier:020d}.checkpoint.parquet")
+    assert (found(table), warned(table)) == ([], [("PROTECTED_CHECKPOINT_GONE", at - barrier)])
+
+
+def test_when_all_of_them_went_before_their_commits_each_is_told() -> None:
+    table, at = dropped()
+    table.delete(*(f"{at - n:020d}.checkpoint.parquet" for n in (1, 2, 3)))
+    assert warned(table) == [("PROTECTED_CHECKPOINT_GONE", at - n) for n in (3, 2, 1)]
+
+
+def test_once_nothing_below_the_boundary_is_left_no_checkpoint_is_missed() -> None:
+    table, at = dropped()
+    table.delete_commits(at)
+    table.delete(*(n for n in table.names() if ".checkpoint." in n and int(n[:20]) < at))
+    report = verify(table.log, data=False)
+    assert (report.findings, report.checked.protected) == ((), 0)
+
+
+def test_commits_that_went_out_of_their_order_leave_a_gap() -> None:
+    """(d): ascending, or somebody who replays them meets a hole."""
+    table = protected(14, checkpoints={4: "classic", 10: "classic"})
+    table.delete(f"{6:020d}.json")
+    assert ("VERSIONS_NOT_CONTIGUOUS", 6) in found(table)
+
+
+@pytest.mark.parametrize("checksums", [True, False])
+def test_what_a_dead_cleanup_left_must_say_by_which_protocol_it_was_made(checksums: bool) -> None:
+    """(c): of versions that nothing leads to any more only their checksums tell."""
+    table = protected(14, checkpoints={10: "classic"}, checksums=checksums)
+    table.delete_commits(5)
+    assert found(table) == []
+    assert warned(table) == ([] if checksums else [("PROTOCOL_UNKNOWN", 5)])
+
+
+@pytest.mark.parametrize("commits_left", [True, False])
+def test_a_checkpoint_made_by_who_did_not_know_the_feature_is_found_out(commits_left: bool) -> None:
+    """(b): by the commits where they are left, else by the checksum."""
+    table = with_a_drop(4, 8)
+    table.checksum(4)
+    small, files = state_actions(table.state(4))
+    seen_by_it = [a for a in files if "deletionVector" not in next(iter(a.values()))]
+    assert seen_by_it != files
+    table.put(f"{4:020d}.checkpoint.parquet", checkpoint_bytes([*small, *seen_by_it]))
+    if not commits_left:
+        table.delete_commits(5)
+    codes = {code for code, _ in found(table)}
+    assert codes >= ({"CHECKPOINT_MISMATCH"} if commits_left else {"CHECKSUM_MISMATCH"})

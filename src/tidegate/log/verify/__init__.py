@@ -23,7 +23,7 @@ from tidegate.log.segment import Listing
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.log.verify import commits
-from tidegate.log.verify.barriers import check_boundary
+from tidegate.log.verify.barriers import check_protection
 from tidegate.log.verify.checkpoints import check_hint, check_parts
 from tidegate.log.verify.data import check_data
 from tidegate.log.verify.report import Checked, Finding, Findings, Progress, Report
@@ -62,7 +62,7 @@ def verify(
     walk.run(progress)
     _check_may_read(log, walk.state, target)
     if walk.state is not None and walk.state.version == target:
-        check_boundary(walk.state.small.protocol, walk.state.small.metadata, target, found)
+        check_protection(log, listing, walk.state, walk.barriers, found, checked)
     check_hint(log, listing, walk.checkpoints.sizes, found)
     snapshot = _snapshot(log, version, target, found)
     if snapshot is not None and data:

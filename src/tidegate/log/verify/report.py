@@ -49,6 +49,8 @@ class Checked:
     footers: int = 0
     # Versions whose protocol lost a feature: none of them leads anybody into what it left behind.
     drops: int = 0
+    # Versions below the boundary of checkpoint protection that are still there.
+    protected: int = 0
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ class Walk:
         self._found = found
         self._checked = checked
         self.checkpoints = Checkpoints(log, found)
-        self._barriers = Barriers(log, found, checked)
+        self.barriers = Barriers(log, found, checked)
         self.state: State | None = State() if 0 in listing.commits else None
         self._head = -1
         self._steps: list[Step] = []
@@ -126,7 +126,7 @@ class Walk:
                 with self._unreadable(version, commit.name.text):
                     moved = self._move(version, actions, info)
             if moved and actions is not None and self.state is not None:
-                self._barriers.commit(version, actions, self.state.small.protocol)
+                self.barriers.commit(version, actions, info.get("operation"), self.state.small.protocol)
             elif not moved:
                 self._lose()
         compared: list[Checkpoint] = checkpoints
@@ -136,7 +136,7 @@ class Walk:
         for checkpoint in compared:
             self._compare(checkpoint)
         if self._at(version) and self.state is not None:
-            self._barriers.check(version, self.state.small.protocol)
+            self.barriers.check(version, self.state.small.protocol)
         if self._rows > _WINDOW_ROWS and self.state is not None and self._rows > self.state.rows:
             self._flush()
 
@@ -198,7 +198,7 @@ class Walk:
     def _lose(self) -> None:
         self._flush()
         self.state, self._time = None, None
-        self._barriers.lost()
+        self.barriers.lost()
 
     # ------------------------------------------------------------------ checkpoints
 
@@ -213,7 +213,7 @@ class Walk:
                 self._checked.checkpoints_unproven += 1
                 self.state = State.from_checkpoint(contents)
                 self._head = checkpoint.version
-                self._barriers.checkpoint(checkpoint, self.checkpoints.has_sidecars(checkpoint), self.state)
+                self.barriers.checkpoint(checkpoint, self.checkpoints.has_sidecars(checkpoint), self.state)
                 return checkpoints[n + 1 :]
         return []
 
@@ -224,7 +224,7 @@ class Walk:
             if contents is not None and self.state is not None:
                 self._checked.checkpoints += 1
                 self.checkpoints.compare(checkpoint, contents, self.state)
-                self._barriers.checkpoint(checkpoint, self.checkpoints.has_sidecars(checkpoint), self.state)
+                self.barriers.checkpoint(checkpoint, self.checkpoints.has_sidecars(checkpoint), self.state)
 
     # ------------------------------------------------------------------ checksums
 
