@@ -21,21 +21,22 @@ from tidegate.log.segment import LogFile
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
 from tidegate.protocol.indextables import raised
-from tidegate.transaction.pending import Prepared
+from tidegate.transaction.prepared import Prepared
 
 _log = logging.getLogger(__name__)
 
 
 def check(log: TableLog, prepared: Prepared, before: LogFile | None) -> None:
     """Raise, and take the commit back, if it was put into a gap. ``before`` is the version it follows."""
-    if before is not None and _unchanged(log, before):
-        return
-    later = [c for c in log.listing(prepared.version).checkpoints if c.version >= prepared.version]
-    if not later:
-        # Truncation leaves the checkpoint that it made: without one there was none.
-        return
-    if _known_to(log, later[0].version, prepared):
-        return
+    try:
+        if _stands(log, prepared, before):
+            return
+    except StorageError as e:
+        e.hint = (
+            f"Version {prepared.version} is written; whether truncation has passed over it is not known. "
+            "Look whether the table holds your change before you run the operation again."
+        )
+        raise e.at(table=log.url, version=prepared.version) from None
     try:
         # Nothing that can be opened needs it: a later checkpoint stands for all of the log.
         log.store.delete([log.commit_path(prepared.version)])
@@ -48,6 +49,14 @@ def check(log: TableLog, prepared: Prepared, before: LogFile | None) -> None:
         version=prepared.version,
         hint="Look at the table as it is now, and run the operation again.",
     )
+
+
+def _stands(log: TableLog, prepared: Prepared, before: LogFile | None) -> bool:
+    if before is not None and _unchanged(log, before):
+        return True
+    later = [c for c in log.listing(prepared.version).checkpoints if c.version >= prepared.version]
+    # Truncation leaves the checkpoint that it made: without one there was none.
+    return not later or _known_to(log, later[0].version, prepared)
 
 
 def commit_of(log: TableLog, version: int) -> LogFile | None:
