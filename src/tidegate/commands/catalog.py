@@ -1,14 +1,16 @@
 """Tables by name: found in Spark's session catalog, entered there, dropped from it.
 
 The catalog knows where a table is; what it is, its log says. A table is written first and entered
-after, so no name ever points at nothing; a managed table lives where the catalog puts it and goes
-when it is dropped.
+after, so no name ever points at nothing (but see ``entering`` for Spark Connect); a managed table lives
+where the catalog puts it and goes when it is dropped.
 """
 
 from __future__ import annotations
 
+import os
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -21,6 +23,7 @@ from tidegate.commands.write import write
 from tidegate.errors import (
     NotATableError,
     OptionError,
+    OutOfReachError,
     SchemaInvalidError,
     TableExistsError,
     TableNotFoundError,
@@ -31,6 +34,7 @@ from tidegate.spark import catalog
 from tidegate.spark.catalog import PROVIDER, SESSION_CATALOG, Entry
 from tidegate.spark.confs import session_defaults
 from tidegate.spark.jvm import is_connect
+from tidegate.spark.remote_columns import sql_of
 from tidegate.spark.scan.native import scan
 from tidegate.spark.scan.projection import spark_type
 
@@ -179,7 +183,6 @@ def place_for(spark: SparkSession, name: str, path: str | None) -> tuple[TableNa
         )
     if path is not None:
         return found, TableLog.at(path).url, False
-    catalog.check_managed(spark)
     return found, catalog.default_location(spark, found.database, found.table), True
 
 
@@ -193,6 +196,39 @@ def register(
     if catalog.find(spark, found.database, found.table) is not None:
         raise TableExistsError(f"There is a table {name} already.", errorClass="TABLE_OR_VIEW_ALREADY_EXISTS")
     return catalog.create(spark, found.database, found.table, location, managed=managed, comment=comment)
+
+
+@contextmanager
+def entering(
+    spark: SparkSession, name: str, location: str, *, managed: bool = False, comment: str | None = None
+) -> Iterator[None]:
+    """Enter the table that the block makes at ``location``, once it is made.
+
+    Where the catalog takes a managed table only while its place is empty, it is entered before, and taken
+    out again if the block makes none.
+    """
+    if not managed or not catalog.enters_managed_first(spark):
+        yield
+        register(spark, name, location, managed=managed, comment=comment)
+        return
+    entry = register(spark, name, location, managed=True, comment=comment)
+    try:
+        _shared(location, entry)
+        yield
+    except BaseException:
+        if not is_delta_table(spark, location):
+            catalog.drop(spark, entry)
+        raise
+
+
+def _shared(location: str, entry: Entry) -> None:
+    """The folder that the server has made must be the one that we write to."""
+    if entry.location != location or (location.startswith("/") and not os.path.isdir(location)):
+        raise OutOfReachError(
+            f"The server keeps its managed tables at {entry.location}, which this process does not reach.",
+            table=location,
+            hint="Make an external table, with the option path or LOCATION, where both reach it.",
+        )
 
 
 def drop_table(
@@ -252,29 +288,29 @@ def save_as_table(
     make: Mode = "createOrReplace" if mode == "overwrite" else "create"
     if managed:
         _empty(location, name)
-    if mode == "append" and not managed:
-        # What lies at the path already is entered with what it holds.
-        write(
-            frame,
-            location,
-            mode=mode,
-            partition_by=partition_by,
-            options=options,
-            defaults=session_defaults(spark),
-        )
-    else:
-        create_as(
-            frame,
-            location,
-            mode=make,
-            partition_by=partition_by or (),
-            cluster_by=cluster_by,
-            options=options,
-            defaults=session_defaults(spark),
-            managed=managed,
-        )
-    if found.path is None:
-        register(spark, name, location, managed=managed)
+    entered = nullcontext() if found.path is not None else entering(spark, name, location, managed=managed)
+    with entered:
+        if mode == "append" and not managed:
+            # What lies at the path already is entered with what it holds.
+            write(
+                frame,
+                location,
+                mode=mode,
+                partition_by=partition_by,
+                options=options,
+                defaults=session_defaults(spark),
+            )
+        else:
+            create_as(
+                frame,
+                location,
+                mode=make,
+                partition_by=partition_by or (),
+                cluster_by=cluster_by,
+                options=options,
+                defaults=session_defaults(spark),
+                managed=managed,
+            )
 
 
 def insert_into(
@@ -346,25 +382,34 @@ def write_to(
     if entry is None and managed:
         _empty(location, name)
     modes: dict[str, Mode] = {"create": "create", "replace": "replace"}
-    create_as(
-        frame,
-        location,
-        mode=modes.get(verb, "createOrReplace"),
-        partition_by=partition_by,
-        cluster_by=cluster_by,
-        properties={k: v for k, v in (properties or {}).items() if k.lower() not in ("location", "comment")},
-        comment=_option(properties, "comment"),
-        options=options,
-        defaults=session_defaults(spark),
-        managed=managed,
-    )
-    if entry is None and found is not None and found.path is None:
-        register(spark, name, location, managed=managed, comment=_option(properties, "comment"))
+    comment = _option(properties, "comment")
+    is_new = entry is None and found is not None and found.path is None
+    with entering(spark, name, location, managed=managed, comment=comment) if is_new else nullcontext():
+        create_as(
+            frame,
+            location,
+            mode=modes.get(verb, "createOrReplace"),
+            partition_by=partition_by,
+            cluster_by=cluster_by,
+            properties={
+                k: v for k, v in (properties or {}).items() if k.lower() not in ("location", "comment")
+            },
+            comment=comment,
+            options=options,
+            defaults=session_defaults(spark),
+            managed=managed,
+        )
 
 
 def _text(spark: SparkSession, log: TableLog, condition: Column) -> str:
     if is_connect(spark):
-        raise OptionError("On Spark Connect the condition of overwrite is given as text.")
+        text = sql_of(condition)
+        if text is None:
+            raise OptionError(
+                "On Spark Connect this condition of overwrite cannot be written as SQL.",
+                hint="Give it as text: overwrite(\"day = '2024-01-31'\").",
+            )
+        return text
     return catalog.sql_of(current(spark, log.url), condition)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from os import PathLike
 
 import pyarrow as pa
@@ -228,9 +229,11 @@ def table_for(
         raise OptionError(f"{name} is no Delta table.", errorClass="DELTA_NOT_A_DELTA_TABLE")
     path = next((v for k, v in options.items() if k.lower() == "path"), None)
     found, location, managed = catalog.place_for(spark, name, path)
-    table_at(frame, location, partition_by=partition_by, cluster_by=cluster_by, managed=managed)
-    if found.path is None:
-        catalog.register(spark, name, location, managed=managed)
+    entered = (
+        nullcontext() if found.path is not None else catalog.entering(spark, name, location, managed=managed)
+    )
+    with entered:
+        table_at(frame, location, partition_by=partition_by, cluster_by=cluster_by, managed=managed)
     return location
 
 

@@ -14,6 +14,7 @@ from os import PathLike
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.commands import catalog
+from tidegate.errors import NotATableError
 from tidegate.log.table_log import TableLog
 from tidegate.spark.catalog import holds_view
 
@@ -43,7 +44,11 @@ def refresh(spark: SparkSession) -> None:
             if not holds_view(spark, name, before):
                 del known[name]
                 continue
-            frame = catalog.current(spark, location)
+            try:
+                frame = catalog.current(spark, location)
+            except NotATableError:
+                # Its table is gone. That is told by a query of the view, and by no other.
+                continue
             if frame is not before:
                 frame.createOrReplaceTempView(name)
                 known[name] = (location, frame)

@@ -242,11 +242,23 @@ def _table(original: Callable[..., Any]) -> Callable[..., Any]:
         if is_enabled(self):
             attach(self)
             refresh(self)
-            if is_connect(self) and (location := catalog.location_of(self, tableName)) is not None:
-                return read(self, location)
+            if is_connect(self):
+                return _remote_table(self, tableName, original)
         return original(self, tableName)
 
     return table
+
+
+def _remote_table(spark: Any, name: str, original: Callable[..., Any]) -> Any:
+    """A table by name on Spark Connect, where no name of ours is planned on the server."""
+    location = catalog.location_of(spark, name)
+    if location is not None:
+        return read(spark, location)
+    entry = catalog.entry_of(spark, name)
+    # The query of a view may read tables of ours.
+    return (
+        spark.sql(f"SELECT * FROM {name}") if entry is not None and entry.is_view else original(spark, name)
+    )
 
 
 def _new_session(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from tidegate.errors import OptionError, TidegateError
+from tidegate.errors import TidegateError
 from tidegate.spark import failures, jvm, remote_catalog
 
 _log = logging.getLogger(__name__)
@@ -120,14 +120,9 @@ def default_location(spark: SparkSession, database: str | None, name: str) -> st
     return _plain(_catalog(spark).defaultTablePath(_identifier(spark, database, name)))
 
 
-def check_managed(spark: SparkSession) -> None:
-    """Refuse a managed table where the catalog cannot be given one that has files already."""
-    if jvm.is_connect(spark):
-        raise OptionError(
-            "On Spark Connect a table by name needs a place of its own: the server makes the place of a "
-            "managed table itself, and refuses one that has files.",
-            hint='Give the option path: .option("path", "/data/t").',
-        )
+def enters_managed_first(spark: SparkSession) -> bool:
+    """Whether a managed table must be entered before it is made: a server refuses a place that has files."""
+    return jvm.is_connect(spark)
 
 
 def create(
@@ -141,9 +136,7 @@ def create(
 ) -> Entry:
     """Enter a table into the catalog; Spark's own errors where the name is taken or not legal."""
     if jvm.is_connect(spark):
-        if managed:
-            check_managed(spark)
-        remote_catalog.create(spark, database, name, location, comment)
+        remote_catalog.create(spark, database, name, None if managed else location, comment)
         made = find(spark, database, name)
         assert made is not None
         return made

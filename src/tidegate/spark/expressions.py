@@ -2,7 +2,8 @@
 
 A condition is analysed against the very columns it will see, so a name that is missing or ambiguous, a
 syntax error and an aggregate are told as Spark tells them. On a classic session the analysed expression
-is then asked for its text and its nature; on Connect the text is the one that was given.
+is then asked for its text and its nature; on Connect the text is the one that was given, or written
+from the column where it can be.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from sqlglot.errors import SqlglotError
 
 from tidegate.errors import PredicateError
 from tidegate.spark import jvm
+from tidegate.spark.remote_columns import sql_of
 
 _INVALID = ("INVALID_WHERE_CONDITION", "UNSUPPORTED_EXPR_FOR_OPERATOR", "INVALID_JOIN_CONDITION")
 
@@ -29,8 +31,8 @@ _INVALID = ("INVALID_WHERE_CONDITION", "UNSUPPORTED_EXPR_FOR_OPERATOR", "INVALID
 class Analysed:
     """A condition as Spark understood it; ``text`` has names with their qualifiers on classic sessions.
 
-    ``is_sql`` says that the text means what it says: how Connect shows a column is for people only, a
-    string in it has no quotes.
+    ``is_sql`` says that the text means what it says: how Connect shows a column of which no SQL can be
+    written is for people only, a string in it has no quotes.
     """
 
     text: str
@@ -54,7 +56,8 @@ def analysed(frame: DataFrame, condition: str | Column, what: str) -> Analysed:
         filtered = frame.where(column)
         if jvm.is_connect(frame.sparkSession):
             _ = filtered.schema
-            found = replace(_of_text(shown(condition)), is_sql=isinstance(condition, str))
+            text = condition if isinstance(condition, str) else sql_of(condition)
+            found = _of_text(text) if text is not None else replace(_of_text(shown(condition)), is_sql=False)
         else:
             found = _of_plan(frame, filtered._jdf.queryExecution().analyzed(), shown(condition))
     except AnalysisException as e:

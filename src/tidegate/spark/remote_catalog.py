@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
@@ -30,7 +31,8 @@ class NameOnly(DataSource):
 
     def reader(self, schema: Any) -> Any:
         raise RuntimeError(
-            "A table of Tidegate's is read by an enabled session, by spark.table or spark.sql."
+            "Tables of the format delta are read by Tidegate, in a session that it is enabled in: "
+            "tidegate.enable(spark), then spark.table or spark.sql."
         )
 
 
@@ -50,20 +52,49 @@ def quoted(*parts: str | None) -> str:
 
 def find(spark: SparkSession, database: str | None, name: str) -> dict[str, str] | None:
     """What the server tells of a table, by its own words: Database, Table, Type, Provider, Location."""
-    if not re.fullmatch(r"\w+", name):
+    if database is not None and not database_exists(spark, database):
         return None
-    within = database or spark.catalog.currentDatabase()
-    if not database_exists(spark, within):
-        return None
-    for row in sql(spark, f"SHOW TABLE EXTENDED IN {quoted(within)} LIKE '{name}'"):
+    within = "" if database is None else f" IN {quoted(database)}"
+    for row in sql(spark, f"SHOW TABLE EXTENDED{within} LIKE '{_pattern(name)}'"):
         if not row.isTemporary and row.tableName.lower() == name.lower():
             told = (line.partition(": ") for line in row.information.splitlines())
             return {key: value for key, found, value in told if found}
     return None
 
 
+def _pattern(name: str) -> str:
+    """A pattern that finds the name, and maybe others: in Spark it is a regular expression."""
+    return re.sub(r"\W", ".", name)
+
+
 def is_temporary_view(spark: SparkSession, name: str) -> bool:
-    return any(t.isTemporary and t.name.lower() == name.lower() for t in spark.catalog.listTables())
+    found = sql(spark, f"SHOW TABLES LIKE '{_pattern(name)}'")
+    return any(r.isTemporary and r.tableName.lower() == name.lower() for r in found)
+
+
+@dataclass(frozen=True)
+class View:
+    """A view of the catalog: its query, where names in it are looked up, and its columns.
+
+    Each column is the one of the query and what the view calls it.
+    """
+
+    query: str
+    database: str
+    columns: tuple[tuple[str, str], ...]
+
+
+def view_of(spark: SparkSession, database: str, name: str) -> View:
+    """What the server keeps of a view."""
+    rows = sql(spark, f"DESCRIBE TABLE EXTENDED {quoted(database, name)}")
+    ends = next(i for i, r in enumerate(rows) if not r.col_name or r.col_name.startswith("#"))
+    names = [r.col_name for r in rows[:ends]]
+    told = {r.col_name: r.data_type for r in rows[ends:]}
+    namespace = told.get("View Catalog and Namespace", "").rpartition(".")[2].strip("`")
+    listed = told.get("View Query Output Columns", "").removeprefix("[").removesuffix("]")
+    given = [a.replace("``", "`") or b for a, b in re.findall(r"`((?:[^`]|``)*)`|([^`,\s][^`,]*)", listed)]
+    columns = zip(given if len(given) == len(names) else names, names, strict=True)
+    return View(told["View Text"], namespace or database, tuple(columns))
 
 
 def database_exists(spark: SparkSession, name: str) -> bool:
@@ -78,11 +109,13 @@ def default_location(spark: SparkSession, database: str | None, name: str) -> st
     return f"{plain(root)}/{name.lower()}"
 
 
-def create(spark: SparkSession, database: str | None, name: str, location: str, comment: str | None) -> None:
-    """Enter an external table; the server gives managed ones a place only where nothing is yet."""
-    said = "" if comment is None else " COMMENT '" + comment.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    place = location.replace("\\", "\\\\").replace("'", "\\'")
-    text = f"CREATE TABLE {quoted(database, name)} USING delta{said} LOCATION '{place}'"
+def create(
+    spark: SparkSession, database: str | None, name: str, location: str | None, comment: str | None
+) -> None:
+    """Enter a table; without a location a managed one, which the server gives an empty place."""
+    said = "" if comment is None else f" COMMENT {_literal(comment)}"
+    place = "" if location is None else f" LOCATION {_literal(location)}"
+    text = f"CREATE TABLE {quoted(database, name)} USING delta{said}{place}"
     try:
         sql(spark, text)
     except PySparkException as e:
@@ -90,6 +123,10 @@ def create(spark: SparkSession, database: str | None, name: str, location: str, 
             raise
         spark.dataSource.register(NameOnly)
         sql(spark, text)
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def drop(spark: SparkSession, database: str, name: str, *, purge: bool) -> None:

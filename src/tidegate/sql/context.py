@@ -23,12 +23,12 @@ from tidegate.log.table_log import TableLog
 from tidegate.opening import open as open_table
 from tidegate.spark.jvm import is_connect
 from tidegate.spark.scan.scans import scan
+from tidegate.sql import remote
 from tidegate.sql.nodes import TableRef
 from tidegate.sql.references import Changes, Found, references, replaced
 from tidegate.table.delta import DeltaTable
 
 SparkSql = Callable[..., DataFrame]
-_VIEW = "__tidegate_"
 
 
 @dataclass
@@ -95,36 +95,54 @@ class Context:
     # ------------------------------------------------------------------ queries
 
     def query(self, text: str, arguments: Any = None) -> DataFrame:
-        """A query through Spark, with the places that need us planned as native scans."""
+        """A query through Spark, with the places that need us planned as scans of ours."""
+        if is_connect(self.spark):
+            return remote.query(self, text, arguments)
         found = [f for f in references(text) if isinstance(f.what, Changes) or self.is_ours(f.what)]
         if not found:
-            return self._through(text, arguments)
+            return self.through(text, arguments)
         views: dict[str, DataFrame] = {}
         new = replaced(text, found, lambda place: "`" + self._view(place, views) + "`")
         for name, frame in views.items():
             frame.createOrReplaceTempView(name)
         try:
-            return self._through(new, arguments)
+            return self.through(new, arguments)
         finally:
-            # An analysed plan holds its tables itself; a Connect client analyses later, by name.
-            if not is_connect(self.spark):
-                for name in views:
-                    self.spark.catalog.dropTempView(name)
+            # An analysed plan holds its tables itself.
+            for name in views:
+                self.spark.catalog.dropTempView(name)
 
-    def _through(self, text: str, arguments: Any) -> DataFrame:
+    def through(self, text: str, arguments: Any) -> DataFrame:
         return self.spark_sql(text) if arguments is None else self.spark_sql(text, arguments)
 
     def _view(self, place: Found, views: dict[str, DataFrame]) -> str:
         """The name of the view that stands in for a place; made once for each version of a table."""
-        if isinstance(place.what, Changes):
-            key, make = self._changes(place.what)
-        else:
-            snapshot = self.snapshot(place.what)
-            key, make = f"{snapshot.url}@{snapshot.version}", lambda: scan(self.spark, readable(snapshot))
-        name = _VIEW + hashlib.sha256(key.encode()).hexdigest()[:16]
+        key, make = self.scanned(place.what)
+        name = self.view_name(key)
         if name not in views:
             views[name] = make()
         return name
+
+    @staticmethod
+    def view_name(key: str) -> str:
+        """The name of the temporary view that stands in for what ``key`` tells apart."""
+        return remote.OWN_VIEWS + hashlib.sha256(key.encode()).hexdigest()[:16]
+
+    def scanned(self, what: TableRef | Changes) -> tuple[str, Callable[[], DataFrame]]:
+        """What tells the rows of a place from all others, and how they are scanned."""
+        return self._changes(what) if isinstance(what, Changes) else self._of(self.snapshot(what))
+
+    def latest_at(self, location: str) -> tuple[str, Callable[[], DataFrame]]:
+        """``scanned`` for the newest version of the table at ``location``."""
+        log = TableLog.at(location)
+        if log.url not in self._latest:
+            self._latest[log.url] = load(log)
+        return self._of(self._latest[log.url])
+
+    def _of(self, snapshot: Snapshot) -> tuple[str, Callable[[], DataFrame]]:
+        # A table that was made anew at the same place is another one, whatever its version.
+        key = f"{snapshot.url}@{snapshot.version}#{snapshot.metadata.id}"
+        return key, lambda: scan(self.spark, readable(snapshot))
 
     def _changes(self, call: Changes) -> tuple[str, Callable[[], DataFrame]]:
         """``table_changes(name, start[, end])`` and ``table_changes_by_path(path, start[, end])``."""

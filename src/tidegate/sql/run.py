@@ -54,7 +54,7 @@ def run(spark: SparkSession, spark_sql: SparkSql, text: str, arguments: Any = No
         node = None
     except SqlSyntaxError:
         if not _begins_ours(text):
-            return context._through(text, arguments)
+            return context.through(text, arguments)
         raise
     if node is not None:
         runner = _runner(context, node)

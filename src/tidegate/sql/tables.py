@@ -146,16 +146,16 @@ def _clone(context: Context, node: nodes.Create) -> DataFrame:
         context.spark, None if node.table.path else node.table.name, node.location or node.table.path
     )
     is_parquet = len(source.parts) == 2 and source.parts[0].lower() == "parquet"
-    metrics = clone(
-        TableLog.at(source.parts[1]) if is_parquet else context.log(source),
-        TableLog.at(where.path),
-        version=None if source.version is None else context.version(source.version),
-        timestamp=None if source.timestamp is None else context.moment(source.timestamp),
-        replace=node.mode != "create",
-        properties=node.properties,
-        if_not_exists=node.if_not_exists,
-    )
-    naming.register(context.spark, where)
+    with naming.entering(context.spark, where):
+        metrics = clone(
+            TableLog.at(source.parts[1]) if is_parquet else context.log(source),
+            TableLog.at(where.path),
+            version=None if source.version is None else context.version(source.version),
+            timestamp=None if source.timestamp is None else context.moment(source.timestamp),
+            replace=node.mode != "create",
+            properties=node.properties,
+            if_not_exists=node.if_not_exists,
+        )
     return rows(context.spark, [] if metrics is None else [metrics], CLONE)
 
 

@@ -148,12 +148,13 @@ class DeltaTableBuilder:
             there = creating.existing(log)
             if there is not None:
                 creating.check_same(there, definition)
-                naming.register(self._spark, place, self._comment)
+                with naming.entering(self._spark, place, self._comment):
+                    pass
                 return DeltaTable(self._spark, log, place.name)
-        creating.create(
-            log, definition, self._mode, defaults=session_defaults(self._spark), managed=place.managed
-        )
-        naming.register(self._spark, place, self._comment)
+        with naming.entering(self._spark, place, self._comment):
+            creating.create(
+                log, definition, self._mode, defaults=session_defaults(self._spark), managed=place.managed
+            )
         return DeltaTable(self._spark, log, place.name)
 
     def _schema(self) -> StructType:

@@ -233,16 +233,16 @@ class DeltaTable(Alterations, Features):
         timestamp: str | None = None,
     ) -> DeltaTable:
         place = naming.target(self._spark, target)
-        cloning.clone(
-            self._log,
-            TableLog.at(place.path),
-            shallow=shallow,
-            replace=replace,
-            properties=properties,
-            version=version,
-            timestamp=timestamp,
-        )
-        naming.register(self._spark, place)
+        with naming.entering(self._spark, place):
+            cloning.clone(
+                self._log,
+                TableLog.at(place.path),
+                shallow=shallow,
+                replace=replace,
+                properties=properties,
+                version=version,
+                timestamp=timestamp,
+            )
         return DeltaTable(self._spark, TableLog.at(place.path), place.name)
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -61,7 +62,8 @@ def target(spark: SparkSession, text: str) -> Place:
     return place(spark, text, None)
 
 
-def register(spark: SparkSession, where: Place, comment: str | None = None) -> None:
-    """Tell the catalog of a table that has just been made."""
-    if where.name is not None and where.is_new:
-        catalog.register(spark, where.name, where.path, managed=where.managed, comment=comment)
+def entering(spark: SparkSession, where: Place, comment: str | None = None) -> AbstractContextManager[None]:
+    """Tell the catalog of the table that the block makes, if it does not know it."""
+    if where.name is None or not where.is_new:
+        return nullcontext()
+    return catalog.entering(spark, where.name, where.path, managed=where.managed, comment=comment)

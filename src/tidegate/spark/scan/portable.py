@@ -75,6 +75,8 @@ def relation(planner: FilePlanner) -> DataFrame:
     files = planner.candidates()
     refuse_outside(files.column("path"))
     constants = planner.constants()
+    if not files.num_rows:
+        return _nothing(planner)
     data = [f.name for f in planner.layout.data.fields]
     by_spark = _spark_reads(planner)
     frame = _by_spark(planner, files, bool(constants)) if by_spark else _by_tasks(planner, files)
@@ -84,6 +86,14 @@ def relation(planner: FilePlanner) -> DataFrame:
     names = [*data, *(c["name"] for c in constants)]
     row = F.struct(F.col(_ROW).alias("row_index")).alias("_metadata")
     return frame.select(*(_quoted(n) for n in names), row)
+
+
+def _nothing(planner: FilePlanner) -> DataFrame:
+    """The columns of the relation without any file; Spark Connect takes no empty Arrow table."""
+    fields = [*_json(planner.layout.data)["fields"], *planner.constants()]
+    place = SparkField("_metadata", SparkStruct([SparkField("row_index", LongType())]))
+    schema = SparkStruct([*SparkStruct.fromJson({"type": "struct", "fields": fields}).fields, place])
+    return planner.spark.createDataFrame([], schema)
 
 
 def live_rows(planner: FilePlanner) -> DataFrame:
@@ -130,9 +140,6 @@ def _by_spark(planner: FilePlanner, files: pa.Table, keyed: bool) -> DataFrame:
     root = planner.snapshot.url
     paths = [_full(root, p) for p in files.column("path").to_pylist()]
     schema = SparkStruct.fromJson(_json(planner.layout.data))
-    if not paths:
-        empty = SparkStruct([*schema.fields, SparkField(_KEY, IntegerType()), SparkField(_ROW, LongType())])
-        return planner.spark.createDataFrame([], empty)
     reader = planner.spark.read.schema(schema)
     if any(_GLOB.search(p) for p in paths):
         # Names are names, never patterns.
@@ -188,8 +195,6 @@ def _by_tasks(planner: FilePlanner, files: pa.Table) -> DataFrame:
     plan, out = task_plan(snapshot, planner.layout)
     names = task_names(snapshot.url, files)
     listed = pa.table({"key": pa.array(range(len(names)), pa.int32()), "path": pa.array(names, pa.string())})
-    if not names:
-        return spark.createDataFrame([], out)
     total = pc.sum(files.column("size")).as_py() or 0
     tasks = min(len(names), max(_FEW, total // _TASK_BYTES))
     return spark.createDataFrame(listed).repartition(tasks, F.col("key")).mapInArrow(reading(plan), out)
@@ -264,8 +269,6 @@ def _described(planner: FilePlanner, files: pa.Table, by_spark: bool) -> DataFra
     else:
         keys = pa.array(range(files.num_rows), pa.int32())
     values = files.column("partitionValues").combine_chunks()
-    if files.num_rows == 0:
-        values = pa.array([], files.schema.field("partitionValues").type)
     columns = [keys]
     fields = planner.layout.partitions.fields
     for f in fields:

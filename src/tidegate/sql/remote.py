@@ -1,0 +1,142 @@
+"""Queries on Spark Connect, where no analyser of ours stands between a name and the server.
+
+Every name in a query that is a Delta table of the server's catalog is replaced by a temporary view of a
+portable scan, as paths and versions are; a view of the catalog whose query reads such tables, by that
+query. The server analyses a query when it is run, by the names in it, so these views stay in the session. A
+temporary view that a user makes reads views that follow their tables: they are brought to the newest
+version before each query.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate.commands import catalog, views
+from tidegate.errors import OptionError
+from tidegate.spark.remote_catalog import quoted, view_of
+from tidegate.sql.names import Name, makes_view, table_names
+from tidegate.sql.references import Changes, Found, references
+
+if TYPE_CHECKING:
+    from tidegate.spark.catalog import Entry
+    from tidegate.sql.context import Context
+
+OWN_VIEWS = "__tidegate_"
+_FOLLOWING = f"{OWN_VIEWS}latest_"
+_DEEPEST = 16
+_made: weakref.WeakKeyDictionary[SparkSession, set[str]] = weakref.WeakKeyDictionary()
+
+
+def query(context: Context, text: str, arguments: Any = None) -> DataFrame:
+    """A query through the server, with names, paths and versions of Delta tables replaced."""
+    kind = makes_view(text)
+    rewriting = _Rewriting(context, follows=kind == "temporary")
+    new = rewriting.rewritten(text)
+    if rewriting.reads_ours and kind == "permanent":
+        raise OptionError(
+            "On Spark Connect a view over Delta tables is a temporary one: to keep another, the server would "
+            "have to know their columns.",
+            hint="Write CREATE TEMPORARY VIEW, or make the view in a classic session of the same catalog.",
+        )
+    known = _made.setdefault(context.spark, set())
+    for name, frame in rewriting.views.items():
+        frame.createOrReplaceTempView(name)
+        known.add(name)
+    return context.through(new, arguments)
+
+
+class _Rewriting:
+    """One statement, and the views that its new text needs."""
+
+    def __init__(self, context: Context, follows: bool, database: str | None = None, depth: int = 0) -> None:
+        self.context = context
+        self.follows = follows
+        self.database = database
+        self.depth = depth
+        self.views: dict[str, DataFrame] = {}
+        self.reads_ours = False
+
+    def rewritten(self, text: str) -> str:
+        """The text with every place replaced that the server cannot plan; the same text if there is none."""
+        places = {f.start: (f.end, self._found(f)) for f in references(text) if self._is_ours(f)}
+        spans = [(start, end) for start, (end, _) in places.items()]
+        for name in table_names(text):
+            inside = any(start <= name.ref.start <= end for start, end in spans)
+            new = None if inside else self._name(name)
+            if new is not None:
+                places[name.ref.start] = (name.ref.end, new)
+        out, at = [], 0
+        for start in sorted(places):
+            end, new = places[start]
+            out += [text[at:start], new]
+            at = end + 1
+        return "".join([*out, text[at:]])
+
+    def _is_ours(self, found: Found) -> bool:
+        return isinstance(found.what, Changes) or self.context.is_ours(found.what)
+
+    def _found(self, found: Found) -> str:
+        """A path, a version or a call of ``table_changes``."""
+        what = found.what
+        if self.follows and not isinstance(what, Changes) and what.version is None and what.timestamp is None:
+            return self._following(self.context.log(what).url)
+        alias = "" if found.alias is None else f" AS {quoted(found.alias)}"
+        key, make = self.context.scanned(what)
+        return quoted(self._view(key, make, fixed=not isinstance(what, Changes))) + alias
+
+    def _name(self, name: Name) -> str | None:
+        """What stands for a name: None if it is the server's own."""
+        text = name.ref.name
+        if self.database is not None and len(name.ref.parts) == 1:
+            text = quoted(self.database, name.ref.parts[0])
+        entry = catalog.entry_of(self.context.spark, text)
+        view = None
+        if entry is not None and entry.is_delta and entry.location is not None:
+            view = self._table(entry)
+        elif entry is not None and entry.is_view:
+            view = self._expanded(entry)
+        if view is None:
+            # In the body of a view a name belongs to the view's database, whatever the current one is.
+            return text if self.database is not None and entry is not None else None
+        if name.qualifies:
+            return quoted(name.ref.parts[-1])
+        return view + ("" if name.alias is None else f" AS {quoted(name.alias)}")
+
+    def _table(self, entry: Entry) -> str:
+        assert entry.location is not None
+        if self.follows:
+            return self._following(entry.location)
+        return quoted(self._view(*self.context.latest_at(entry.location)))
+
+    def _expanded(self, entry: Entry) -> str | None:
+        """A view of the catalog, by its query, if that reads Delta tables."""
+        if self.depth >= _DEEPEST:
+            return None
+        view = view_of(self.context.spark, entry.database, entry.name)
+        inner = _Rewriting(self.context, self.follows, view.database, self.depth + 1)
+        new = inner.rewritten(view.query)
+        if not inner.reads_ours:
+            return None
+        self.reads_ours = True
+        self.views.update(inner.views)
+        columns = ", ".join(f"{quoted(a)} AS {quoted(b)}" for a, b in view.columns)
+        return f"(SELECT {columns} FROM ({new}))"
+
+    def _view(self, key: str, make: Callable[[], DataFrame], *, fixed: bool = True) -> str:
+        """The name of the view for some rows; what is fixed is made once in a session."""
+        self.reads_ours = True
+        name = self.context.view_name(key)
+        if name not in self.views and not (fixed and name in _made.get(self.context.spark, ())):
+            self.views[name] = make()
+        return name
+
+    def _following(self, location: str) -> str:
+        self.reads_ours = True
+        name = _FOLLOWING + hashlib.sha256(location.encode()).hexdigest()[:16]
+        views.view(self.context.spark, name, location)
+        return quoted(name)
