@@ -34,7 +34,10 @@ from tidegate.protocol.protocol import Protocol
 from tidegate.transaction import transaction as engine
 from tidegate.transaction.conflicts import Ours, Winner
 from tidegate.transaction.hooks import Hook
-from tidegate.transaction.pending import Changes, Prepared, check
+from tidegate.transaction.pending import Changes
+from tidegate.transaction.prepared import Prepared
+from tidegate.transaction.state import State
+from tidegate.transaction.validate import check
 
 _log = logging.getLogger(__name__)
 
@@ -144,7 +147,7 @@ class IndexTransaction(engine.Transaction):
             changes = replace(changes, metadata=metadata)
         return replace(changes, adds=adds)
 
-    def _check(self, changes: Changes, state: engine._State) -> None:
+    def _check(self, changes: Changes, state: State) -> None:
         protocol = changes.protocol or state.protocol
         metadata = changes.metadata or state.metadata
         self.log.dialect.check_metadata(metadata)
@@ -165,14 +168,10 @@ class IndexTransaction(engine.Transaction):
             )
         self._followed = None if s is None else s.last_commit or standing.commit_of(self.log, s.version)
 
-    def _put(self, prepared: Prepared) -> list[engine.Commit] | None:
-        winners = super()._put(prepared)
-        if winners is None:
-            before = self._winners[-1][0] if self._winners else self._followed
-            standing.check(self.log, prepared, before)
-        return winners
+    def _published(self, prepared: Prepared, winner: LogFile | None) -> None:
+        standing.check(self.log, prepared, winner or self._followed)
 
-    def _rebased(self, changes: Changes, state: engine._State, winner: CommitActions) -> Changes:
+    def _rebased(self, changes: Changes, state: State, winner: CommitActions) -> Changes:
         if winner.protocol is not None and changes.protocol is not None:
             merged = indextables.raised(winner.protocol, changes.protocol)
             changes = replace(changes, protocol=None if merged == winner.protocol else merged)

@@ -20,7 +20,7 @@ from tidegate.log.checksum import Checksum
 from tidegate.log.compaction import write_compaction
 from tidegate.log.retention import clean_up
 from tidegate.log.snapshot import Snapshot
-from tidegate.transaction.pending import Prepared
+from tidegate.transaction.prepared import Prepared
 
 _log = logging.getLogger(__name__)
 
