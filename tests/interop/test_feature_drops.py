@@ -5,16 +5,17 @@ Our side works without Spark here, on Arrow; what Spark rewrites is tested where
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
-from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from support.delta_spark import DeltaSpark, PeerError, delta_spark
 from support.peers import require_peer
-from support.row_tables import OldClient, Refused, RowTable
+from support.row_tables import USES, OldClient, Refused, RowTable, use
 from support.tables import DAY, Clock
 from tidegate.errors import DropFeatureError, ProtocolError, VersionNotFoundError
 from tidegate.log.checkpoint.write import write_checkpoint
@@ -22,16 +23,20 @@ from tidegate.log.retention import clean_up
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
 from tidegate.log.verify import verify
+from tidegate.protocol.clients import well_known
 from tidegate.protocol.delta import DELTA
 
 pytestmark = pytest.mark.peers
 READERS = frozenset({"deletionVectors", "columnMapping", "typeWidening", "v2Checkpoint"})
-USES: dict[str, Any] = {
-    "deletionVectors": lambda t: (t.set(delta__enableDeletionVectors="true"), t.delete([1, 2])),
-    "columnMapping": lambda t: (t.set(delta__columnMapping__mode="name"), t.rename("number")),
-    "typeWidening": lambda t: (t.set(delta__enableTypeWidening="true"), t.widen()),
-    "v2Checkpoint": lambda t: (t.set(delta__checkpointPolicy="v2"), write_checkpoint(t.load())),
+# What only binds writers goes in one commit, and leaves no protection behind.
+WRITERS = {
+    "rowTracking",
+    "domainMetadata",
+    "inCommitTimestamp",
+    "checkConstraints",
+    "materializePartitionColumns",
 }
+PROTECTED = sorted(set(USES) - WRITERS)
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +50,7 @@ def on_disk(path: Path) -> RowTable:
 
 def used(path: Path, feature: str) -> RowTable:
     """A table with some rows that uses a feature."""
-    table = on_disk(path).create()
-    table.append([1, 2, 3])
-    USES[feature](table)
-    table.append([10, 11])
-    return table
+    return use(on_disk(path).create(), feature)
 
 
 def theirs(peer: DeltaSpark, path: Path, **options: object) -> list[int]:
@@ -64,12 +65,13 @@ def age(path: Path, days: int) -> None:
             os.utime(file, (moment, moment))
 
 
-@pytest.mark.parametrize("feature", sorted(READERS))
+@pytest.mark.parametrize("feature", sorted(USES))
 def test_delta_spark_reads_every_version_after_our_drop_and_goes_on(
     peer: DeltaSpark, tmp_path: Path, feature: str
 ) -> None:
     table = used(tmp_path, feature)
     done = table.drop(feature)
+    assert done.protocol.supports("checkpointProtection") == (feature in PROTECTED)
     for version, values in table.expected.items():
         assert theirs(peer, tmp_path, versionAsOf=version) == values, version
     place = f"delta.`{tmp_path}`"
@@ -85,18 +87,21 @@ def test_delta_spark_reads_every_version_after_our_drop_and_goes_on(
     assert [f.code for f in verify(table.log).errors] == []
 
 
-def test_delta_sparks_own_cleanup_keeps_our_drop_right(peer: DeltaSpark, tmp_path: Path) -> None:
-    table = used(tmp_path, "deletionVectors")
-    table.drop("deletionVectors")
+@pytest.mark.parametrize("feature", PROTECTED)
+def test_delta_sparks_own_cleanup_keeps_our_drop_right(
+    peer: DeltaSpark, tmp_path: Path, feature: str
+) -> None:
+    table = used(tmp_path, feature)
+    table.set(delta__checkpointInterval="2")
+    table.drop(feature)
     age(tmp_path, 40)
     place = f"delta.`{tmp_path}`"
-    for number in range(12):
+    for number in range(3):
         peer.sql(f"INSERT INTO {place} VALUES ({100 + number})")
-    assert table.rows() == theirs(peer, tmp_path) == sorted([*table.now(), *range(100, 112)])
+    assert table.rows() == theirs(peer, tmp_path) == sorted([*table.now(), *range(100, 103)])
     assert verify(table.log).errors == ()
-    blind = OldClient(table.store, READERS - {"deletionVectors"})
-    latest = table.load().version
-    assert blind.rows(latest) == table.rows()
+    blind = OldClient(table.store, READERS - {feature.removesuffix("-preview")})
+    assert blind.rows(table.load().version) == table.rows()
     for version, values in table.expected.items():
         try:
             assert table.rows(version) == values
@@ -107,7 +112,9 @@ def test_delta_sparks_own_cleanup_keeps_our_drop_right(peer: DeltaSpark, tmp_pat
 BY_THEM = {
     "deletionVectors": ("'delta.enableDeletionVectors'='true'", "DELETE FROM {} WHERE id = 2"),
     "columnMapping": ("'delta.columnMapping.mode'='name'", "ALTER TABLE {} RENAME COLUMN id TO number"),
+    "typeWidening": ("'delta.enableTypeWidening'='true'", "ALTER TABLE {} ALTER COLUMN id TYPE BIGINT"),
     "v2Checkpoint": ("'delta.checkpointPolicy'='v2'", "INSERT INTO {} VALUES (4)"),
+    "vacuumProtocolCheck": ("'delta.feature.vacuumProtocolCheck'='supported'", "INSERT INTO {} VALUES (4)"),
 }
 
 
@@ -134,7 +141,7 @@ def test_we_read_write_and_clean_up_after_delta_sparks_drop(
     report = verify(table.log)
     assert (report.errors, report.checked.drops) == ((), 1)
     # Clients that lack the feature: ours with a shorter list, and one that is no relative of ours.
-    blind = OldClient(table.store, READERS - {feature})
+    blind = OldClient(table.store, (READERS | {"vacuumProtocolCheck"}) - {feature})
     assert blind.rows(at) == table.now()
     with pytest.raises(Refused):
         blind.rows(before)
@@ -164,18 +171,52 @@ def test_the_same_refusals_have_the_same_names(peer: DeltaSpark, tmp_path: Path,
     assert f"[{ours.value.errorClass}" in str(theirs_said.value)
 
 
-def test_delta_rs_reads_what_it_refused_before_the_drop(tmp_path: Path) -> None:
+@pytest.mark.parametrize("feature", ["typeWidening", "typeWidening-preview", "vacuumProtocolCheck"])
+def test_delta_rs_reads_what_it_refused_before_the_drop(tmp_path: Path, feature: str) -> None:
     deltalake = require_peer("delta-rs")
-    table = used(tmp_path, "typeWidening")
+    table = used(tmp_path, feature)
 
-    def read() -> list[int]:
-        found = deltalake.DeltaTable(str(tmp_path)).to_pyarrow_dataset().to_table()
+    def read(version: int | None = None) -> list[int]:
+        found = deltalake.DeltaTable(str(tmp_path), version=version).to_pyarrow_dataset().to_table()
         return sorted(found.column(0).to_pylist())
 
-    with pytest.raises(Exception, match="typeWidening"):
+    with pytest.raises(Exception, match=feature):
         read()
-    table.drop("typeWidening")
+    done = table.drop(feature)
     assert read() == table.now()
+    assert read(1) == table.expected[1], "from before the feature was there"
+    table.append([50])
+    assert (read(), read(done.version)) == (table.now(), table.expected[done.version])
+    with pytest.raises(Exception, match="checkpointProtection"):
+        deltalake.write_deltalake(str(tmp_path), pa.table({"id": pa.array([60], pa.int64())}), mode="append")
+
+
+def test_delta_rs_writes_again_once_protection_has_gone_too(tmp_path: Path) -> None:
+    deltalake = require_peer("delta-rs")
+    table = used(tmp_path, "vacuumProtocolCheck")
+    table.drop("vacuumProtocolCheck")
+    age(tmp_path, 2)
+    table.drop("checkpointProtection", True)
+    deltalake.write_deltalake(str(tmp_path), pa.table({"id": pa.array([60], pa.int32())}), mode="append")
+    assert table.rows() == sorted([*table.now(), 60])
+    assert verify(table.log).errors == ()
+
+
+def test_the_features_of_delta_sparks_release_are_those_of_the_data(peer: DeltaSpark) -> None:
+    """What ``protocol --clients`` says of this release, against the release itself."""
+    told = json.loads(
+        peer.run(
+            "import json\n"
+            "known = spark._jvm.org.apache.spark.sql.delta.TableFeature.allSupportedFeaturesMap()\n"
+            "found = known.values().toList()\n"
+            "rows = [found.apply(i) for i in range(found.size())]\n"
+            "json.dumps([[f.name(), f.isReaderWriterFeature()] for f in rows])"
+        )
+    )
+    release = peer.run("import importlib.metadata\nimportlib.metadata.version('delta-spark')")
+    (client,) = [c for c in well_known().clients if (c.client, c.release) == ("delta-spark", release)]
+    assert client.writes == {name for name, _ in told}
+    assert client.reads == {name for name, reads in told if reads}
 
 
 def test_delta_spark_checkpoints_and_drops_features_of_tables_that_we_wrote(

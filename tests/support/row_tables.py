@@ -1,9 +1,10 @@
 """Tables with rows, in memory and without Spark: parquet files written and read by Arrow alone.
 
 ``RowTable`` commits through the product and keeps in ``expected`` what each version must hold: the values of
-its one data column, sorted. ``rewriter`` is what a drop needs to rewrite files. ``OldClient`` is a reader
-that shares no code with the product: it knows a set of features and, of everything else, nothing at all.
-It looks at the protocol of the version it reads, and replays what it finds as if no other feature existed.
+its one data column, sorted. ``USES`` is how it comes to use a feature, ``rewriter`` what a drop rewrites
+files with. ``OldClient`` is a reader that shares no code with the product: it knows a set of features and, of
+everything else, nothing at all. It looks at the protocol of the version it reads, and replays what it finds
+as if no other feature existed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import io
 import json
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +24,8 @@ from pyroaring import BitMap64
 from support.tables import LOG, Clock, Wire
 from tidegate.files import deletion_vectors
 from tidegate.files.deletion_vectors import DeletionVector
-from tidegate.log.actions import ADD_SCHEMA, Add, Remove, from_batch, to_batch
+from tidegate.log.actions import ADD_SCHEMA, Add, DomainMetadata, Remove, from_batch, to_batch
+from tidegate.log.checkpoint.write import write_checkpoint
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
@@ -340,3 +343,45 @@ def _parquet_rows(data: bytes) -> list[Wire]:
     for row in pq.read_table(io.BytesIO(data)).to_pylist():
         out += [{k: v} for k, v in row.items() if v is not None]
     return out
+
+
+# ---------------------------------------------------------------------------- features in use
+
+
+def _with_domain(table: RowTable) -> None:
+    table.set(delta__feature__domainMetadata="supported")
+    transaction = table._begin()
+    table._note(transaction.commit([DomainMetadata(domain="user.one", configuration="{}")]), table.now())
+
+
+# Features that a drop can take from a table, and how a table of rows comes to use each.
+USES: dict[str, Callable[[RowTable], object]] = {
+    "deletionVectors": lambda t: (t.set(delta__enableDeletionVectors="true"), t.delete([1, 2])),
+    "columnMapping": lambda t: (t.set(delta__columnMapping__mode="name"), t.rename("number")),
+    "typeWidening": lambda t: (t.set(delta__enableTypeWidening="true"), t.widen()),
+    "typeWidening-preview": lambda t: (
+        t.set(**{"delta__feature__typeWidening-preview": "supported"}, delta__enableTypeWidening="true"),
+        t.widen(),
+    ),
+    "v2Checkpoint": lambda t: (t.set(delta__checkpointPolicy="v2"), write_checkpoint(t.load())),
+    "vacuumProtocolCheck": lambda t: t.set(delta__feature__vacuumProtocolCheck="supported"),
+    "rowTracking": lambda t: (t.set(delta__enableRowTracking="true"), t.append([4])),
+    "domainMetadata": _with_domain,
+    "inCommitTimestamp": lambda t: t.set(delta__enableInCommitTimestamps="true"),
+    "checkConstraints": lambda t: t.set(delta__feature__checkConstraints="supported"),
+    "materializePartitionColumns": lambda t: t.set(delta__enableMaterializePartitionColumnsFeature="true"),
+}
+
+
+def using(*features: str, **properties: str) -> RowTable:
+    """A table with some rows from before it used these features, and some from after."""
+    table = RowTable().create(**properties)
+    return use(table, *features)
+
+
+def use(table: RowTable, *features: str) -> RowTable:
+    table.append([1, 2, 3])
+    for feature in features:
+        USES[feature](table)
+    table.append([10, 11])
+    return table

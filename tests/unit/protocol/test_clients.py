@@ -88,3 +88,22 @@ def test_what_the_data_says_of_delta_rs_writing_is_what_it_does(name: str, tmp_p
         said = str(e)
     assert said == "it wrote" or "eature" in said
     assert (said == "it wrote") == (client.missing_for_write(protocol, DELTA, {name}) == ())
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", [r.name for r in DELTA if not r.catalog_managed])
+def test_what_the_data_says_of_delta_rs_reading_is_what_it_does(name: str, tmp_path: object) -> None:
+    """By its query engine; as a pyarrow dataset it reads neither deletion vectors nor V2 checkpoints."""
+    deltalake = require_peer("delta-rs")
+    client = of("delta-rs")
+    if deltalake.__version__ != client.release:
+        pytest.skip(f"the data is of {client.release}, installed is {deltalake.__version__}")
+    protocol = DELTA.protocol_of([name])
+    RawTable.on_disk(str(tmp_path)).create(protocol={"protocol": protocol.to_wire()})
+    try:
+        found = deltalake.DeltaTable(str(tmp_path))
+        deltalake.QueryBuilder().register("t", found).execute("SELECT * FROM t").read_all()
+        said = "it read"
+    except Exception as e:  # delta-rs has no one class for this
+        said = str(e)
+    assert (said == "it read") == (client.missing_for_read(protocol, DELTA) == ()), said
