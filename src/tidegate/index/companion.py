@@ -27,18 +27,10 @@ from tidegate.index.search import run_here, run_on_executors
 from tidegate.index.settings import Settings
 from tidegate.index.snapshot import IndexSnapshot
 from tidegate.index.sources import SourceTable, index_files
+from tidegate.index.task_writer import COMMIT, put, split_name, task_commit
 from tidegate.index.travel import translating
-from tidegate.index.write import (
-    COMMIT,
-    COMPANION,
-    MAPPING,
-    check_options,
-    mapping_of,
-    put,
-    session_conf,
-    split_name,
-    task_commit,
-)
+from tidegate.index.write import COMPANION, MAPPING, mapping_of, session_conf
+from tidegate.index.write_options import check_options
 from tidegate.log.index_actions import INDEX_ADD_SCHEMA
 from tidegate.log.snapshot import Snapshot
 from tidegate.opening import open as open_table

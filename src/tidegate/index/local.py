@@ -8,19 +8,19 @@ from os import PathLike
 import pyarrow as pa
 
 from tidegate.errors import OptionError, SchemaInvalidError
+from tidegate.index.after_write import after_write
 from tidegate.index.fields import mapping_for
 from tidegate.index.log import IndexLog
 from tidegate.index.settings import Settings
 from tidegate.index.snapshot import IndexSnapshot
+from tidegate.index.task_writer import COMMIT, TaskWriter, layout_of, with_constants
 from tidegate.index.write import (
-    COMMIT,
-    TaskWriter,
-    check_options,
+    check_replaced,
+    check_write,
+    committed,
     created,
-    layout_of,
     mapping_of,
     refuse_companion,
-    with_constants,
 )
 from tidegate.schema.arrow import from_arrow_schema, to_arrow_schema
 
@@ -40,7 +40,7 @@ def write_table(
     if mode not in ("append", "overwrite"):
         raise OptionError(f"The mode is {mode!r}; without Spark it is append or overwrite.")
     settings = Settings(options)
-    check_options(settings)
+    check_write(settings, options, mode)
     log = IndexLog.at(url, storage_options, settings.as_options())
     current = log.snapshot() if log.exists() else None
     if current is None:
@@ -49,6 +49,7 @@ def write_table(
     else:
         refuse_companion(current)
         log.check_writable(current)
+        check_replaced(settings, current)
         schema, partitions, mapping = current.schema, current.partition_columns, mapping_of(current)
         if set(table.column_names) != set(schema.names):
             raise SchemaInvalidError(
@@ -63,5 +64,8 @@ def write_table(
     batches = list(TaskWriter(layout).run(iter(table.to_batches(_BATCH))))
     adds = with_constants(pa.Table.from_batches(batches, COMMIT), mapping)
     if current is None:
-        return created(log, schema, partitions, mapping, adds)
-    return log.overwrite(adds) if mode == "overwrite" else log.append(adds)
+        done = created(log, schema, partitions, mapping, adds)
+    else:
+        done = committed(log, adds, mode, settings)
+    after_write(log, done, settings, storage_options=storage_options)
+    return done

@@ -26,7 +26,6 @@ from os import PathLike
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.errors import (
     DeltaConcurrentModificationException,
@@ -35,9 +34,8 @@ from tidegate.errors import (
     VersionNotFoundError,
 )
 from tidegate.files.predicate import parse as parse_predicate
-from tidegate.files.skipping import evaluate_partitions
 from tidegate.index import describe as describing
-from tidegate.index import hooks, maintenance
+from tidegate.index import hooks, maintenance, partition_filters
 from tidegate.index.file_actions import REMOVED, Adds, add_table, as_table, live, rearranged, removes_of
 from tidegate.index.log_settings import LogSettings
 from tidegate.index.snapshot import IndexSnapshot
@@ -187,16 +185,27 @@ class IndexLog:
         self._configure(txn, configuration)
         return self._commit(txn, Operation("WRITE", {"mode": "Append"}), adds=adds)
 
-    def overwrite(self, adds: Adds, *, metadata: Metadata | None = None) -> IndexSnapshot:
-        """Remove every split there is and add these, in one commit, whatever others add meanwhile."""
+    def overwrite(
+        self, adds: Adds, *, metadata: Metadata | None = None, where: str | None = None
+    ) -> IndexSnapshot:
+        """Remove every split there is and add these, in one commit, whatever others add meanwhile.
+
+        With ``where``, only those of the partitions for which it is true; the new ones must be theirs too.
+        """
 
         def attempt() -> IndexSnapshot:
             current = self.snapshot()
             txn = self.transaction(current)
             if metadata is not None:
                 txn.update_metadata(metadata)
-            removes = removes_of(txn.files(columns=REMOVED), self.log.clock(), data_change=True)
-            operation = Operation("WRITE", {"mode": "Overwrite"})
+            if where is None:
+                gone = txn.files(columns=REMOVED)
+            else:
+                partition_filters.check_within(as_table(adds), where, current)
+                gone = self._of_partitions(txn, current, where)
+            removes = removes_of(gone, self.log.clock(), data_change=True)
+            more = {} if where is None else {"predicate": where}
+            operation = Operation("WRITE", {"mode": "Overwrite", **more})
             return self._commit(txn, operation, adds=adds, removes=removes)
 
         return self._again(attempt)
@@ -239,17 +248,19 @@ class IndexLog:
         def attempt() -> IndexSnapshot:
             current = self.snapshot()
             txn = self.transaction(current)
-            schema, partitions = current.schema, current.partition_columns
-            predicate = parse_predicate(where).resolve(schema)
-            found = txn.files(predicate, [*REMOVED, "stats", "minValues", "maxValues", "numRecords"])
-            mask = evaluate_partitions(found, predicate, schema, partitions)
-            gone = found.filter(pc.fill_null(mask, False)).select(REMOVED)
+            gone = self._of_partitions(txn, current, where)
             if gone.num_rows == 0:
                 return current
             operation = Operation("DROP PARTITIONS", {"predicate": where})
             return self._commit(txn, operation, removes=removes_of(gone, self.log.clock(), data_change=True))
 
         return self._again(attempt)
+
+    def _of_partitions(self, txn: IndexTransaction, current: IndexSnapshot, where: str) -> pa.Table:
+        """The splits of the partitions for which ``where`` is true, as they go into removes."""
+        predicate = parse_predicate(where).resolve(current.schema)
+        found = txn.files(predicate, [*REMOVED, "stats", "minValues", "maxValues", "numRecords"])
+        return partition_filters.within(found, predicate, current).select(REMOVED)
 
     def skip(self, paths: str | Iterable[str], reason: str, *, operation: str = "merge") -> IndexSnapshot:
         """Record that splits could not be used: they stay in the table, and are tried again later.

@@ -21,17 +21,17 @@ import pyarrow.ipc as ipc
 
 from tidegate.errors import DataError, OptionError, StorageError
 from tidegate.files.partitions import decode_path
-from tidegate.files.predicate import parse as parse_predicate
 from tidegate.index import stats
 from tidegate.index.build import HEAP, RowFile, row_schema
 from tidegate.index.cache import SplitFile, locate
 from tidegate.index.fields import decode_mapping, register
 from tidegate.index.log import IndexLog
+from tidegate.index.partition_filters import on_partitions
 from tidegate.index.search import run_here, run_on_executors
 from tidegate.index.settings import parse_size
 from tidegate.index.split import ROWS, SUFFIX, Footer, Source, extract, pack, read_footer
+from tidegate.index.task_writer import COMMIT, put, split_name, task_commit
 from tidegate.index.travel import translating
-from tidegate.index.write import COMMIT, put, split_name, task_commit
 from tidegate.storage.opening import open_store
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def merge_splits(
         raise OptionError(f"The target size is {target} bytes; it is 1M at least.")
     current = log.snapshot()
     log.check_writable(current)
-    files = current.files(None if where is None else _on_partitions(where, current))
+    files = current.files(None if where is None else on_partitions(where, current, "What is merged"))
     groups = plan(current.without_cooling(files), target, log.url)
     if dry_run or not groups:
         return Merged(current.version, len(groups), sum(len(g.splits) for g in groups), 0, dry_run=dry_run)
@@ -109,17 +109,6 @@ def merge_splits(
             if progress is not None:
                 progress(len(done), len(groups))
     return _committed(log, current, files, pa.concat_tables([RESULT.empty_table(), *done]), len(groups))
-
-
-def _on_partitions(where: str, snapshot: Any) -> Any:
-    predicate = parse_predicate(where).resolve(snapshot.schema)
-    partitions = {c.casefold() for c in snapshot.partition_columns}
-    if not predicate.is_known or not all(c[0].casefold() in partitions for c in predicate.columns):
-        raise OptionError(
-            "Which splits are merged is said by partition columns alone.",
-            hint=f"They are {', '.join(snapshot.partition_columns) or 'none'}.",
-        )
-    return predicate
 
 
 def plan(files: pa.Table, target: int, table: str) -> list[Group]:

@@ -7,30 +7,24 @@ What a failed or repeated task has put there is referred to by nothing, and ``pu
 
 from __future__ import annotations
 
-import pickle
-import time
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import CommitRefusedError, OptionError, SchemaInvalidError, TableExistsError
-from tidegate.files.partitions import partition_directory, serialize
-from tidegate.files.paths import encode_path
-from tidegate.index.build import HEAP, SplitBuilder
+from tidegate.index.after_write import after_write, check_after_write
 from tidegate.index.fields import DocMapping, decode_mapping, mapping_for
 from tidegate.index.log import IndexLog
+from tidegate.index.partition_filters import on_partitions
 from tidegate.index.settings import Settings
 from tidegate.index.snapshot import IndexSnapshot
-from tidegate.index.split import SUFFIX
-from tidegate.index.travel import task, translating
-from tidegate.schema.types import StructType, parse_schema
-from tidegate.storage.opening import open_store
+from tidegate.index.task_writer import layout_of, with_constants, writing
+from tidegate.index.travel import translating
+from tidegate.index.write_options import check_options
+from tidegate.schema.types import StructType
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,23 +32,8 @@ if TYPE_CHECKING:
 # The mapping of the table's columns, in its metadata: what later writes go by.
 MAPPING = "indextables.docMapping"
 COMPANION = "indextables.companion.enabled"
+REPLACE = "replaceWhere"
 MODES = ("append", "overwrite", "error", "errorifexists", "ignore")
-_TARGET = 1 << 30
-_REFUSED = ("replaceWhere", "partitionOverwriteMode", "mergeSchema", "overwriteSchema")
-
-COMMIT = pa.schema(
-    [
-        ("path", pa.string()),
-        ("partitionValues", pa.map_(pa.string(), pa.string())),
-        ("size", pa.int64()),
-        ("modificationTime", pa.int64()),
-        ("stats", pa.string()),
-        ("numRecords", pa.int64()),
-        ("footerStartOffset", pa.int64()),
-        ("footerEndOffset", pa.int64()),
-        ("uncompressedSizeBytes", pa.int64()),
-    ]
-)
 
 
 def session_conf(spark: Any) -> dict[str, str]:
@@ -79,13 +58,8 @@ def write(
     mode = mode.lower()
     if mode not in MODES:
         raise OptionError(f"There is no save mode {mode!r}.", hint=f"The modes are {', '.join(MODES)}.")
-    for name in options or {}:
-        if name.lower() in {r.lower() for r in _REFUSED}:
-            raise OptionError(
-                f"Index tables do not know the option {name}.", hint="Overwrite the whole table."
-            )
     settings = Settings(options, session_conf(frame.sparkSession))
-    check_options(settings)
+    check_write(settings, options, mode)
     log = IndexLog.at(url, storage_options, settings.as_options())
     current = log.snapshot() if log.exists() else None
     if current is not None and mode in ("error", "errorifexists"):
@@ -100,27 +74,40 @@ def write(
         check_columns(data, partitions)
         mapping = mapping_for(data, partitions, settings)
         adds = write_splits(frame, log.url, data, partitions, mapping, settings, storage_options)
-        return created(log, data, partitions, mapping, adds)
+        done = created(log, data, partitions, mapping, adds)
+        after_write(log, done, settings, frame.sparkSession, storage_options)
+        return done
     log.check_writable(current)
+    check_replaced(settings, current)
     fitted, mapping = _fitted(frame, current, partition_by, settings)
     adds = write_splits(
         fitted, log.url, current.schema, current.partition_columns, mapping, settings, storage_options
     )
-    return log.overwrite(adds) if mode == "overwrite" else log.append(adds)
+    done = committed(log, adds, mode, settings)
+    after_write(log, done, settings, frame.sparkSession, storage_options)
+    return done
 
 
-def check_options(settings: Settings) -> None:
-    """Refuse an indexing option that nobody reads."""
-    known = {
-        "typemap", "tokenizer", "indexrecordoption", "tokenlength", "fastfields", "nonfastfields",
-        "storeonlyfields", "indexonlyfields", "text", "json",
-    }  # fmt: skip
-    for rest, _ in settings.below("indexing"):
-        if rest.split(".")[0] not in known:
-            raise OptionError(
-                f"There is no option spark.indextables.indexing.{rest}.",
-                hint=f"After indexing. comes one of {', '.join(sorted(known))}.",
-            )
+def check_write(settings: Settings, options: Mapping[str, str] | None, mode: str) -> None:
+    """Refuse options that make no sense, before anything is done."""
+    check_options(settings, options)
+    check_after_write(settings)
+    if settings.get(REPLACE) is not None and mode != "overwrite":
+        raise OptionError(f"{REPLACE} says what is overwritten, and the mode is {mode}.")
+
+
+def check_replaced(settings: Settings, current: IndexSnapshot) -> None:
+    """Refuse a ``replaceWhere`` that is about something else than partitions."""
+    where = settings.get(REPLACE)
+    if where is not None:
+        on_partitions(where, current, "What is replaced")
+
+
+def committed(log: IndexLog, adds: pa.Table, mode: str, settings: Settings) -> IndexSnapshot:
+    """The splits of a write as one commit, in the way that the mode and ``replaceWhere`` say."""
+    if mode == "overwrite":
+        return log.overwrite(adds, where=settings.get(REPLACE))
+    return log.append(adds)
 
 
 def created(
@@ -194,43 +181,6 @@ def _fitted(
 # ---------------------------------------------------------------------------- splits
 
 
-@dataclass(frozen=True)
-class Layout:
-    """What a task must know."""
-
-    table: str
-    schema: str
-    partitions: tuple[str, ...]
-    mapping: str
-    storage: tuple[tuple[str, str], ...]
-    heap: int
-    target: int
-    statistics: int
-    directory: str | None
-
-
-def layout_of(
-    url: str,
-    schema: StructType,
-    partitions: Sequence[str],
-    mapping: DocMapping,
-    settings: Settings,
-    storage_options: Mapping[str, str] | None,
-) -> Layout:
-    """What the tasks of a write must know."""
-    return Layout(
-        url,
-        schema.to_json(),
-        tuple(partitions),
-        mapping.to_json(),
-        tuple((storage_options or {}).items()),
-        settings.size("indexWriter.heapSize", HEAP),
-        settings.size("write.optimizeWrite.targetSplitSize", _TARGET),
-        int(settings.get("dataSkippingNumIndexedCols") or 32),
-        settings.get("indexWriter.tempDirectoryPath"),
-    )
-
-
 def write_splits(
     frame: DataFrame,
     url: str,
@@ -263,136 +213,3 @@ def _commit_type() -> Any:
         "path string, partitionValues map<string,string>, size long, modificationTime long, stats string, "
         "numRecords long, footerStartOffset long, footerEndOffset long, uncompressedSizeBytes long"
     )
-
-
-def with_constants(commits: pa.Table, mapping: DocMapping) -> pa.Table:
-    """Task commits as adds of the log."""
-    n = commits.num_rows
-    return (
-        commits.cast(COMMIT)
-        .append_column("dataChange", pa.repeat(pa.scalar(True), n))
-        .append_column("hasFooterOffsets", pa.repeat(pa.scalar(True), n))
-        .append_column("docMappingJson", pa.repeat(pa.scalar(mapping.to_json()), n))
-    )
-
-
-def writing(layout: Layout) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for ``mapInArrow``."""
-    payload = pickle.dumps(layout)
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from TaskWriter(pickle.loads(payload)).run(batches)
-
-    return task(run)
-
-
-class TaskWriter:
-    """The splits of one task: one at a time, a new one for new partition values or when one is full."""
-
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-        self._schema = parse_schema(layout.schema)
-        self._mapping = decode_mapping(layout.mapping)
-        self._store = open_store(layout.table, dict(layout.storage))
-        self._builder: SplitBuilder | None = None
-        self._values: dict[str, str | None] = {}
-        self._bytes = 0
-        self._done: list[dict[str, Any]] = []
-
-    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        try:
-            for batch in batches:
-                for values, part in self._parts(batch):
-                    self._add(values, part)
-                yield from self._commits()
-            self._finish()
-            yield from self._commits()
-        finally:
-            if self._builder is not None:
-                self._builder.__exit__(None, None, None)
-
-    def _commits(self) -> Iterator[pa.RecordBatch]:
-        if self._done:
-            yield pa.RecordBatch.from_pylist(self._done, COMMIT)
-            self._done = []
-
-    def _parts(self, batch: pa.RecordBatch) -> Iterator[tuple[dict[str, str | None], pa.RecordBatch]]:
-        """Runs of rows with the same partition values."""
-        names = self._layout.partitions
-        if not names or not batch.num_rows:
-            if batch.num_rows:
-                yield {}, batch
-            return
-        changed = np.zeros(batch.num_rows, bool)
-        changed[0] = True
-        for name in names:
-            codes = (
-                batch.column(name).dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
-            )
-            changed[1:] |= codes[1:] != codes[:-1]
-        starts = np.flatnonzero(changed)
-        ends = np.append(starts[1:], batch.num_rows)
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            yield self._texts(batch, start), batch.slice(start, end - start)
-
-    def _texts(self, batch: pa.RecordBatch, row: int) -> dict[str, str | None]:
-        out = {}
-        for name in self._layout.partitions:
-            field = self._schema.field(name)
-            assert field is not None
-            out[name] = serialize(batch.column(name)[row].as_py(), field.type)
-        return out
-
-    def _add(self, values: dict[str, str | None], part: pa.RecordBatch) -> None:
-        if self._builder is not None and (values != self._values or self._bytes >= self._layout.target):
-            self._finish()
-        if self._builder is None:
-            self._values, self._bytes = values, 0
-            self._builder = SplitBuilder(
-                self._mapping,
-                heap=self._layout.heap,
-                statistics=self._layout.statistics,
-                directory=self._layout.directory,
-            )
-        self._builder.add(part)
-        self._bytes += part.nbytes
-
-    def _finish(self) -> None:
-        builder, self._builder = self._builder, None
-        if builder is None:
-            return
-        with builder:
-            packed = builder.finish()
-            name = split_name(list(self._values.items()))
-            put(self._store, name, packed.path)
-            commit = task_commit(name, packed, builder.statistics.to_json(), self._values)
-        self._done.append({**commit, "uncompressedSizeBytes": self._bytes})
-
-
-def split_name(values: Sequence[tuple[str, str | None]]) -> str:
-    """A name that no other split of the table has, in the directory of its partition."""
-    name = f"part-{uuid.uuid4()}{SUFFIX}"
-    return f"{partition_directory(values)}/{name}" if values else name
-
-
-def put(store: Any, name: str, path: Any) -> None:
-    """Put a packed split where it belongs, mapped and not read into memory."""
-    with pa.memory_map(str(path)) as source:
-        store.put_if_absent(name, source.read_buffer())
-
-
-def task_commit(
-    name: str, packed: Any, stats: str | None, values: Mapping[str, str | None]
-) -> dict[str, Any]:
-    """What the log must know of a split."""
-    return {
-        "path": encode_path(name),
-        "partitionValues": list(values.items()),
-        "size": packed.size,
-        "modificationTime": time.time_ns() // 1_000_000,
-        "stats": stats,
-        "numRecords": packed.footer.rows,
-        "footerStartOffset": packed.footer_start,
-        "footerEndOffset": packed.size,
-        "uncompressedSizeBytes": None,
-    }
