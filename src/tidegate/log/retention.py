@@ -52,8 +52,11 @@ def cutoff(snapshot: Snapshot) -> int:
     return (snapshot.log.clock() - keep) // _DAY * _DAY
 
 
-def plan_cleanup(snapshot: Snapshot, before: int) -> Cleanup | None:
-    """Which files may go when everything up to the time ``before`` has expired."""
+def plan_cleanup(snapshot: Snapshot, before: int, *, proven: bool = True) -> Cleanup | None:
+    """Which files may go when everything up to the time ``before`` has expired.
+
+    Who only wants to know what would happen need not have the new start read to its end (``proven``).
+    """
     log = snapshot.log
     # What has expired is a beginning of the log: nothing after the first younger commit is looked at.
     listing = log.listing(0, snapshot.version, before=before)
@@ -65,7 +68,7 @@ def plan_cleanup(snapshot: Snapshot, before: int) -> Cleanup | None:
         plan = _below(listing, checkpoint.version, protected)
         if not plan.names:
             return None
-        if not _usable(snapshot, checkpoint):
+        if proven and not _usable(snapshot, checkpoint):
             continue
         if checkpoint.version >= protected:
             return plan

@@ -13,22 +13,25 @@ from tidegate.log.names import Kind
 from tidegate.log.snapshot import Snapshot, load
 
 
-def history_contains(snapshot: Snapshot, feature: str) -> str | None:
-    """Where the log up to a version shows the feature, as a clause; None where it nowhere does."""
+def history_contains(snapshot: Snapshot, feature: str, *, since: int = 0) -> str | None:
+    """Where the log up to a version shows the feature, as a clause; None where it nowhere does.
+
+    With ``since`` as if the log began there, at a version that has a checkpoint.
+    """
     log = snapshot.log
-    listing = log.listing(0, snapshot.version)
+    listing = log.listing(since, snapshot.version)
     if feature == "v2Checkpoint":
-        old = [c for c in listing.checkpoints if c.kind is Kind.V2]
+        old = [c for c in listing.checkpoints if c.kind is Kind.V2 and c.version >= since]
         if old:
             return f"version {old[0].version} has a V2 checkpoint"
-    first = segments.earliest(listing)
+    first = since or segments.earliest(listing)
     if first is not None and first > 0:
         start = load(log, first)
         if traces.in_metadata(feature, start.metadata, log.registry):
             return f"version {first}, where the log begins, has it enabled"
         if traces.in_files(feature, start.files(columns=["deletionVector", "baseRowId"]).to_batches()):
             return f"version {first}, where the log begins, has files that need it"
-    for version in sorted(listing.commits):
+    for version in sorted(v for v in listing.commits if v >= since):
         found = listing.commits[version]
         try:
             actions = log.dialect.decode(log.store.get(found.info.name), found.name.text)

@@ -12,6 +12,7 @@ from tidegate.commands.drop_feature.drop import BARRIERS
 from tidegate.commands.drop_feature.history import history_contains
 from tidegate.commands.drop_feature.removal import Removal
 from tidegate.commands.drop_feature.removals import REMOVALS, removal_of
+from tidegate.log import protection
 from tidegate.log.snapshot import Snapshot
 from tidegate.protocol.protocol import CHECKPOINT_PROTECTION, Protocol
 
@@ -49,16 +50,19 @@ def plan(
     retention = properties.get(snapshot.metadata.configuration, properties.DROP_FEATURE_RETENTION)
     if row.name == CHECKPOINT_PROTECTION:
         if work.commits:
-            checkpoints, wait = 1, retention
+            checkpoints = 1
+            wait = retention if protected.truncated_start(snapshot) < protection.boundary(snapshot) else 0
     elif truncate:
         commits, checkpoints = commits + 1, 1
-        if work.commits or history_contains(snapshot, row.name) is not None:
+        start = protected.truncated_start(snapshot)
+        if work.commits or history_contains(snapshot, row.name, since=start) is not None:
             wait = retention
-        steps.append(
-            f"write a checkpoint; wait {protected.duration(wait)}, and drop again; truncate the history"
-            if wait
-            else "write a checkpoint; the history shows nothing of the feature"
-        )
+            said = f"wait {protected.duration(wait)}, and drop again; truncate the history"
+        else:
+            said = (
+                f"remove the versions before {start}" if start else "the history shows nothing of the feature"
+            )
+        steps.append(f"write a checkpoint; {said}")
     elif row.history_protection:
         commits, checkpoints = commits + BARRIERS, BARRIERS + 1
         protocol = protocol.with_feature(registry[CHECKPOINT_PROTECTION], registry.rules)

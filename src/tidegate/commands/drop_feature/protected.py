@@ -11,7 +11,7 @@ from tidegate.commands.drop_feature.barrier import barrier
 from tidegate.commands.drop_feature.removal import Estimate, Removal, Work
 from tidegate.errors import ProtectionWaitError
 from tidegate.log import protection
-from tidegate.log.retention import clean_up
+from tidegate.log.retention import clean_up, plan_cleanup
 from tidegate.log.snapshot import Snapshot
 from tidegate.protocol.protocol import CHECKPOINT_PROTECTION
 
@@ -34,6 +34,12 @@ def truncation_cutoff(snapshot: Snapshot) -> int:
     """What is older may be truncated for the sake of a drop: the retention, rounded down to a minute."""
     keep = properties.get(snapshot.metadata.configuration, properties.DROP_FEATURE_RETENTION)
     return (snapshot.log.clock() - keep) // _MINUTE * _MINUTE
+
+
+def truncated_start(snapshot: Snapshot) -> int:
+    """The version with which the log would begin if it were truncated now; 0 where nothing may go."""
+    found = plan_cleanup(snapshot, truncation_cutoff(snapshot), proven=False)
+    return 0 if found is None else found.start
 
 
 def is_truncated(snapshot: Snapshot) -> bool:
