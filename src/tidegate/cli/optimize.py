@@ -13,6 +13,7 @@ from tidegate.cli.patience import Patience
 from tidegate.commands import bins
 from tidegate.errors import TidegateError
 from tidegate.log.snapshot import load
+from tidegate.log.table_log import TableLog
 
 
 @verb
@@ -52,7 +53,7 @@ def command(
         }
     else:
         with Patience("optimizing"):
-            numbers = _run(table, where, zorder or [], full)
+            numbers = _run(log, where, zorder or [], full)
     if json:
         screen.document({"table": log.url, "dryRun": dry_run, **numbers})
         return 0
@@ -64,7 +65,7 @@ def command(
     return 0
 
 
-def _run(table: str, where: str | None, zorder: list[str], full: bool) -> dict[str, int]:
+def _run(log: TableLog, where: str | None, zorder: list[str], full: bool) -> dict[str, int]:
     try:
         from tidegate.commands.optimize import optimize
         from tidegate.doors import enable
@@ -74,11 +75,10 @@ def _run(table: str, where: str | None, zorder: list[str], full: bool) -> dict[s
             "OPTIMIZE needs PySpark, which is not installed.",
             hint="Install it with `pip install tidegate[spark]`.",
         ) from e
-    from tidegate.log.table_log import TableLog
 
     spark = enable(session(**{"spark.log.level": "OFF"}))
     try:
-        done = optimize(spark, TableLog.at(table), where=where, zorder_by=zorder, full=full)
+        done = optimize(spark, log, where=where, zorder_by=zorder, full=full)
     finally:
         spark.stop()
     names = ("numFilesRemoved", "numFilesAdded", "partitionsOptimized", "totalConsideredFiles")

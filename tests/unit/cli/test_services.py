@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidegate
+from tidegate.log.table_log import TableLog
 
 Run = Callable[..., Any]
 
@@ -90,6 +91,27 @@ def test_a_dry_run_of_optimize_needs_no_spark(run: Run, path: Path) -> None:
     told = run("optimize", path, "--dry-run", "--json").json
     assert (told["numFilesRemoved"], told["numFilesAdded"]) == (0, 0)
     assert "would become" in run("optimize", path, "--dry-run").out
+
+
+def test_optimize_works_on_the_log_that_was_opened_with_the_storage_options(
+    run: Run, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[TableLog] = []
+    handed: list[TableLog] = []
+
+    def delta_log(table: str, pairs: list[str]) -> TableLog:
+        assert pairs == ["region=eu-west-1"]
+        opened.append(TableLog.at(table))
+        return opened[0]
+
+    def optimizing(log: TableLog, *_: object) -> dict[str, int]:
+        handed.append(log)
+        return {"numFilesRemoved": 2, "numFilesAdded": 1}
+
+    monkeypatch.setattr("tidegate.cli.optimize.delta_log", delta_log)
+    monkeypatch.setattr("tidegate.cli.optimize._run", optimizing)
+    assert run("optimize", path, "--storage-option", "region=eu-west-1").code == 0
+    assert handed[0] is opened[0]
 
 
 @pytest.mark.parametrize("verb", ["detail", "vacuum", "optimize", "restore", "clone"])
