@@ -33,17 +33,23 @@ def rows_of(snapshot: Snapshot) -> list[dict[str, Any]]:
     return [row for found in from_batch(snapshot.files(), Add) for row in _rows_of_file(snapshot, found)]
 
 
+def hidden_rows(snapshot: Snapshot, found: Add) -> set[int]:
+    """The indexes of the rows that the file's deletion vector hides."""
+    store = snapshot.log.store
+    if found.deletion_vector is None:
+        return set()
+    return set(
+        deletion_vectors.read(
+            found.deletion_vector, lambda name, at, size: _bytes_of(store, name)[at : at + size]
+        )
+    )
+
+
 def _rows_of_file(snapshot: Snapshot, found: Add) -> list[dict[str, Any]]:
     store, metadata = snapshot.log.store, snapshot.metadata
     tracks = metadata.configuration.get("delta.enableRowTracking") == "true"
     stored = pq.read_table(io.BytesIO(_bytes_of(store, found.path))).to_pylist()
-    hidden: set[int] = set()
-    if found.deletion_vector is not None:
-        hidden = set(
-            deletion_vectors.read(
-                found.deletion_vector, lambda name, at, size: _bytes_of(store, name)[at : at + size]
-            )
-        )
+    hidden = hidden_rows(snapshot, found)
     out = []
     for index, values in enumerate(stored):
         if index in hidden:

@@ -74,7 +74,7 @@ def carry_out(spark: Any, order: dict[str, Any]) -> dict[str, Any]:
             from support import victims
 
             dying_at(order["at"], order["calls"], said)
-            victims.COMMANDS[order["do"]](spark, order["path"])
+            victims.carry_out(spark, order["do"], order["path"])
             code = 0
         except BaseException:
             traceback.print_exc()

@@ -7,7 +7,7 @@ would come to the same, or to the same error, whenever it is run on the same tab
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -281,7 +281,3 @@ def _drop_feed(spark: SparkSession, path: str) -> object:
 @command("drop row tracking", steps=True, spark=False)
 def _drop_tracking(spark: SparkSession, path: str) -> object:
     return drop_feature(TableLog.at(path), "rowTracking")
-
-
-def chosen(*names: str) -> Mapping[str, Command]:
-    return {n: COMMANDS[n] for n in names}

@@ -19,24 +19,16 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 import tidegate
-from support.arrow_rows import ROW_ID, rows_of
+from support.outcomes import State, as_text, state_of
 from tidegate import DeltaTable
 from tidegate.commands.write import write
 from tidegate.errors import TidegateError
-from tidegate.log.snapshot import Snapshot, load
-from tidegate.log.table_log import TableLog
-from tidegate.log.verify import verify
+from tidegate.log.snapshot import Snapshot
 
 LAST = 4
 TEMPLATE_ROWS = 40
 _AGE = 10 * 86_400_000
 _TIMES = frozenset({"deletionTimestamp", "timestamp", "modificationTime", "createdTime", "inCommitTimestamp"})
-# What a table calls its own by chance.
-_BY_CHANCE = (
-    "materializedRowIdColumnName",
-    "materializedRowCommitVersionColumnName",
-    "inCommitTimestampEnab",
-)
 
 
 @dataclass(frozen=True)
@@ -119,66 +111,10 @@ def copied(template: str, path: Path) -> str:
 # ---------------------------------------------------------------------------- outcomes
 
 
-@dataclass(frozen=True)
-class State:
-    """A table as users see it; what differs by chance is left out."""
-
-    rows: tuple[Any, ...]
-    columns: Any
-    configuration: Any
-    features: frozenset[str]
-    domains: Any
-    applications: Any
-    row_ids: Any
-    feed: Any
-
-    def difference(self, other: State) -> list[str]:
-        return [
-            f"{name}: {getattr(self, name)} != {getattr(other, name)}"
-            for name in self.__dataclass_fields__
-            if getattr(self, name) != getattr(other, name)
-        ]
-
-
 def state(spark: SparkSession, path: str) -> State:
-    """What the table has come to."""
+    """What the table has come to, with what its change feed tells."""
     snapshot = tidegate.open(path)
-    configuration = {
-        k: v for k, v in snapshot.metadata.configuration.items() if not any(c in k for c in _BY_CHANCE)
-    }
-    # Barriers move with the versions; that there are some is what counts.
-    configuration.pop("delta.requireCheckpointProtectionBeforeVersion", None)
-    found = rows_of(snapshot)
-    ids = {r["id"]: r.pop(ROW_ID) for r in found if ROW_ID in r}
-    return State(
-        rows=tuple(sorted(_key(r) for r in found)),
-        columns=(_fields(snapshot), snapshot.partition_columns),
-        configuration=configuration,
-        features=frozenset(snapshot.protocol.features(snapshot.log.registry.rules)),
-        domains={
-            n: _without_names(snapshot, d.configuration)
-            for n, d in snapshot.domains.items()
-            if n != "delta.rowTracking"
-        },
-        applications={a: t.version for a, t in snapshot.transactions.items()},
-        row_ids={i: r for i, r in ids.items() if i < TEMPLATE_ROWS},
-        feed=_feed(spark, snapshot),
-    )
-
-
-def _key(row: dict[str, Any]) -> str:
-    return json.dumps(row, sort_keys=True, default=str)
-
-
-def _fields(snapshot: Snapshot) -> list[tuple[str, str, bool]]:
-    return [(f.name, str(f.type), f.nullable) for f in snapshot.schema.fields]
-
-
-def _without_names(snapshot: Snapshot, text: str) -> str:
-    """A domain's text with the names that users see in the place of physical ones."""
-    for f in snapshot.schema.fields:
-        text = text.replace(str(f.metadata.get("delta.columnMapping.physicalName", f.name)), f.name)
-    return text
+    return state_of(snapshot, known=TEMPLATE_ROWS, feed=_feed(spark, snapshot))
 
 
 def _feed(spark: SparkSession, snapshot: Snapshot) -> Any:
@@ -193,13 +129,4 @@ def _feed(spark: SparkSession, snapshot: Snapshot) -> Any:
         changes = reader.load(snapshot.url).drop("_commit_version", "_commit_timestamp").collect()
     except TidegateError as error:
         return type(error).__name__
-    return dict(Counter(_key(r.asDict()) for r in changes))
-
-
-def problems(path: str) -> list[Any]:
-    """What ``verify`` has to say against the table."""
-    return [f for f in verify(TableLog.at(path), deep=True).findings if f.severity == "error"]
-
-
-def version(path: str) -> int:
-    return load(TableLog.at(path)).version
+    return dict(Counter(as_text(r.asDict()) for r in changes))

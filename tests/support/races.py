@@ -1,29 +1,58 @@
 """Two commands on one table: what each order of them comes to, and what came of them together.
 
-An ``Arena`` keeps templates and what it has learned of serial orders, so that a race costs its two
-commands and one look. ``race`` runs one command and, in the middle of it, the other; ``judge`` says
-what is wrong with the outcome: it must be that of one of the two serial orders, errors included, or the
-first command gave up with a conflict by name and the table is as the other alone leaves it.
+An ``Arena`` stands on a ``Ground``, which knows how tables are copied, changed and looked at. It keeps what
+it has learned of serial orders, so that a race costs its two commands and one look. ``race`` runs one command
+and, in the middle of it, the other; ``judge`` says what is wrong with the outcome: it must be that of one of
+the two serial orders, errors included, or the first command gave up with a conflict by name and the table is
+as the other alone leaves it.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from itertools import count
-from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
-from pyspark.sql import SparkSession
-
-from support.interleaving import Between, Chosen, Operation, at_commit
-from support.race_commands import Command
-from support.race_tables import Flavour, State, copied, make, problems, state
+from support.interleaving import Chosen, Operation, at_commit
+from support.outcomes import State
 from tidegate.errors import DeltaConcurrentModificationException
 
 Failure = str | None
+T = TypeVar("T")
+
+
+class Command(Protocol):
+    """``steps``: it makes several commits, so that a conflict may leave the first of them behind."""
+
+    name: str
+    steps: bool
+
+
+class Ground(Protocol[T]):
+    """Where tables of one kind live."""
+
+    def template(self, flavour: str) -> T: ...
+
+    def copy(self, table: T) -> AbstractContextManager[T]:
+        """A table like another one, gone when the block is left."""
+        ...
+
+    def kept(self, table: T) -> T:
+        """A copy that stays."""
+        ...
+
+    def run(self, command: Any, table: T) -> object: ...
+
+    def interrupted(
+        self, command: Any, table: T, work: Callable[[Operation], None], number: int, chosen: Chosen
+    ) -> tuple[list[Operation], Exception | None]:
+        """Run a command with ``work`` before its ``number``-th chosen operation; those it came to."""
+        ...
+
+    def look(self, table: T) -> State: ...
+
+    def problems(self, table: T) -> list[Any]: ...
 
 
 @dataclass(frozen=True)
@@ -32,22 +61,26 @@ class Outcome:
 
     first: Failure
     second: Failure
-    state: State
+    state: State | None
 
 
 @dataclass(frozen=True)
 class Race:
-    """What happened when ``second`` came in the middle of ``first``; None where it never came."""
+    """What happened when another command came in the middle of one, if it ever came."""
 
     came: bool
     outcome: Outcome
-    conflict: bool
+    conflicts: tuple[bool, bool]
     problems: list[Any]
     told: str
 
 
 def _name(error: Exception | None) -> Failure:
     return None if error is None else type(error).__name__
+
+
+def _is_conflict(error: Exception | None) -> bool:
+    return isinstance(error, DeltaConcurrentModificationException)
 
 
 def attempt(work: Callable[[], object]) -> Exception | None:
@@ -58,67 +91,47 @@ def attempt(work: Callable[[], object]) -> Exception | None:
     return None
 
 
-class Arena:
+class Arena(Generic[T]):
     """Where commands race on copies of tables."""
 
-    def __init__(self, spark: SparkSession, directory: Path) -> None:
-        self.spark = spark
-        self.directory = directory
-        self._templates: dict[str, str] = {}
-        self._alone: dict[tuple[str, str], tuple[str, Failure]] = {}
+    def __init__(self, ground: Ground[T]) -> None:
+        self.ground = ground
+        self._alone: dict[tuple[str, str], tuple[T, Failure]] = {}
         self._states: dict[tuple[str, str], State] = {}
         self._serial: dict[tuple[str, str, str], Outcome] = {}
-        self._numbers = count()
 
-    def template(self, flavour: Flavour) -> str:
-        if flavour.name not in self._templates:
-            path = self.directory / f"template-{flavour}"
-            self._templates[flavour.name] = make(self.spark, flavour, str(path))
-        return self._templates[flavour.name]
-
-    @contextmanager
-    def copy(self, template: str) -> Iterator[str]:
-        """A table like ``template``, gone when the block is left, with all that was cloned from it."""
-        place = self.directory / f"race-{next(self._numbers)}"
-        try:
-            yield copied(template, place / "table")
-        finally:
-            shutil.rmtree(place)
-
-    def _after(self, flavour: Flavour, command: Command) -> tuple[str, Failure]:
+    def _after(self, flavour: str, command: Command) -> tuple[T, Failure]:
         """The table after one command alone, kept, and its error."""
-        key = (flavour.name, command.name)
+        key = (flavour, command.name)
         if key not in self._alone:
-            place = self.directory / f"after-{next(self._numbers)}"
-            path = copied(self.template(flavour), place / "table")
-            self._alone[key] = (path, _name(attempt(lambda: command.work(self.spark, path))))
+            table = self.ground.kept(self.ground.template(flavour))
+            self._alone[key] = (table, _name(attempt(lambda: self.ground.run(command, table))))
         return self._alone[key]
 
-    def alone(self, flavour: Flavour, command: Command) -> State:
-        key = (flavour.name, command.name)
+    def alone(self, flavour: str, command: Command) -> State:
+        key = (flavour, command.name)
         if key not in self._states:
-            self._states[key] = state(self.spark, self._after(flavour, command)[0])
+            self._states[key] = self.ground.look(self._after(flavour, command)[0])
         return self._states[key]
 
-    def serial(self, flavour: Flavour, first: Command, second: Command) -> Outcome:
+    def serial(self, flavour: str, first: Command, second: Command) -> Outcome:
         """``first`` and then ``second``."""
-        key = (flavour.name, first.name, second.name)
+        key = (flavour, first.name, second.name)
         if key not in self._serial:
             template, failure = self._after(flavour, first)
-            with self.copy(template) as path:
-                error = attempt(lambda: second.work(self.spark, path))
-                self._serial[key] = Outcome(failure, _name(error), state(self.spark, path))
+            with self.ground.copy(template) as table:
+                error = attempt(lambda: self.ground.run(second, table))
+                self._serial[key] = Outcome(failure, _name(error), self.ground.look(table))
         return self._serial[key]
 
-    def operations(self, flavour: Flavour, command: Command, chosen: Chosen) -> list[Operation]:
+    def operations(self, flavour: str, command: Command, chosen: Chosen) -> list[Operation]:
         """The operations on its table that ``command`` consists of when nobody else is there."""
-        with self.copy(self.template(flavour)) as path, Between(path, chosen=chosen) as watched:
-            attempt(lambda: command.work(self.spark, path))
-            return watched.seen
+        with self.ground.copy(self.ground.template(flavour)) as table:
+            return self.ground.interrupted(command, table, lambda operation: None, 0, chosen)[0]
 
     def race(
         self,
-        flavour: Flavour,
+        flavour: str,
         first: Command,
         second: Command,
         *,
@@ -126,43 +139,54 @@ class Arena:
         chosen: Chosen = at_commit,
     ) -> Race:
         """Run ``first``, and ``second`` before the ``number``-th chosen operation of it."""
-        with self.copy(self.template(flavour)) as path:
-            errors: list[Exception | None] = []
+        with self.ground.copy(self.ground.template(flavour)) as table:
+            others: list[Exception | None] = []
 
             def other(operation: Operation) -> None:
-                errors.append(attempt(lambda: second.work(self.spark, path)))
+                others.append(attempt(lambda: self.ground.run(second, table)))
 
-            with Between(path, other, number=number, chosen=chosen) as between:
-                error = attempt(lambda: first.work(self.spark, path))
-            if not between.came:
-                errors.append(None)
-            outcome = Outcome(_name(error), _name(errors[0]), state(self.spark, path))
-            is_conflict = isinstance(error, DeltaConcurrentModificationException)
-            told = f"{error!r:.300}; {errors[0]!r:.300}"
-            return Race(between.came, outcome, is_conflict, problems(path), told)
+            _, error = self.ground.interrupted(first, table, other, number, chosen)
+            came = bool(others)
+            found = self.ground.problems(table)
+            # What is broken need not be readable.
+            state = None if found else self.ground.look(table)
+            outcome = Outcome(_name(error), _name(others[0]) if came else None, state)
+            conflicts = (_is_conflict(error), came and _is_conflict(others[0]))
+            told = f"{error!r:.500}; {others[0] if came else None!r:.500}"
+            return Race(came, outcome, conflicts, found, told)
 
-    def judge(self, flavour: Flavour, first: Command, second: Command, race: Race) -> list[str]:
+    def judge(self, flavour: str, first: Command, second: Command, race: Race) -> list[str]:
         """What is wrong with a race; nothing is as it should be."""
-        wrong = [f"verify: {p}" for p in race.problems]
-        if not race.came:
-            return wrong
         outcome = race.outcome
-        if race.conflict:
-            alone = self.alone(flavour, second)
-            if first.steps:
-                same = outcome.state.rows == alone.rows
-            else:
-                same = outcome.state == alone
-            if not same:
-                wrong += ["after the conflict:", *outcome.state.difference(alone)]
-            return wrong
+        if outcome.state is None:
+            return [f"verify: {p}" for p in race.problems]
+        if not race.came:
+            return []
+        if any(race.conflicts):
+            gave_up, other = (first, second) if race.conflicts[0] else (second, first)
+            alone = self.alone(flavour, other)
+            same = outcome.state.rows == alone.rows if gave_up.steps else outcome.state == alone
+            return [] if same else ["after the conflict:", *outcome.state.difference(alone)]
         one = self.serial(flavour, first, second)
         two = self.serial(flavour, second, first)
         two = Outcome(two.second, two.first, two.state)
-        if outcome in (one, two):
-            return wrong
+        wrong = []
         for order, expected in (("first", one), ("second", two)):
+            assert expected.state is not None
             errors = (outcome.first, outcome.second), (expected.first, expected.second)
-            wrong.append(f"not as with the {order} one before: errors {errors[0]} != {errors[1]}")
-            wrong += outcome.state.difference(expected.state)
+            differs = _differences(outcome.state, expected.state)
+            if not differs and errors[0] == errors[1]:
+                return []
+            wrong += [f"not as with the {order} one before: errors {errors[0]} != {errors[1]}", *differs]
         return [*wrong, race.told]
+
+
+def _differences(found: State, expected: State) -> list[str]:
+    """What differs, but for ids of rows where a commit says that it lost them."""
+    out = found.difference(expected)
+    return [d for d in out if not (d.startswith("row_ids") and found.row_ids is None)]
+
+
+def by_name(commands: Mapping[str, Any], names: str) -> list[Any]:
+    """Commands by their names, with commas between."""
+    return [commands[n.strip()] for n in names.split(",")]

@@ -16,6 +16,7 @@ from tidegate import properties
 from tidegate.commands.alter import begin
 from tidegate.commands.presence import missing_files, shown
 from tidegate.commands.removes import as_removes, with_data_change
+from tidegate.commands.under_way import refuse_what_is_being_deleted
 from tidegate.errors import DataFileMissingError, OptionError, VersionNotFoundError
 from tidegate.files import row_ids
 from tidegate.log.actions import Action, DomainMetadata
@@ -47,6 +48,7 @@ def restore(
     transaction, now = begin(log)
     then = target_of(now, version, timestamp)
     adds, gone = difference(now, then)
+    refuse_what_is_being_deleted(now, adds)
     if not ignore_missing:
         _check_present(log, adds, then.version)
     metrics = {

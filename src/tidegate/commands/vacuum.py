@@ -135,6 +135,7 @@ def vacuum(
     versions = []
     if log_commits:
         versions.append(_note_start(snapshot, names, size, retention, retention_hours, check_retention))
+    names = _still_unneeded(snapshot, names, cutoff, own=len(versions))
     try:
         _delete(log, names, threads, report)
     except BaseException:
@@ -206,6 +207,17 @@ def protected(snapshot: Snapshot, cutoff: int) -> _Guard:
                 young = batch.filter(pc.greater_equal(times, cutoff))
                 guard.keep(young.select(["path", "deletionVector"]))
     return guard
+
+
+def _still_unneeded(snapshot: Snapshot, names: pa.Array, cutoff: int, *, own: int) -> pa.Array:
+    """Without what a RESTORE has brought back since ``snapshot``; ``own`` commits since are this VACUUM's.
+
+    A RESTORE from here on sees the START (``under_way``).
+    """
+    latest = snapshot.update()
+    if latest.version == snapshot.version + own:
+        return names
+    return names.filter(pc.invert(pc.is_in(names, value_set=protected(latest, cutoff).array())))
 
 
 def _without_recent_changes(snapshot: Snapshot, going: pa.Table, cutoff: int) -> pa.Table:
