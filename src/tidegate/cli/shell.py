@@ -6,13 +6,18 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidegate.cli import screen
-from tidegate.cli.failure import tell, verb
+from tidegate.cli.failure import COULD_NOT, tell, verb
 from tidegate.cli.options import Verbose
 from tidegate.cli.patience import Patience
-from tidegate.cli.sql import SHOWN, run, show, started
+from tidegate.cli.sql import SHOWN, answered, run, show, started
 from tidegate.errors import TidegateError
+
+if TYPE_CHECKING:
+    from prompt_toolkit.history import History
+    from pyspark.sql import SparkSession
 
 # What can be completed beside the names of tables.
 _TEXT = (
@@ -31,61 +36,80 @@ PROMPT, MORE = "tidegate> ", "     ...> "
 def command(verbose: Verbose = False) -> int:
     """A prompt for SQL: statements end with a semicolon; `exit`, or Ctrl-D, ends the shell.
 
-    Tab completes words and names, the arrows bring back what was typed, also of earlier days.
+    Tab completes words and names, the arrows bring back what was typed, also of earlier days. From a pipe it
+    runs what it is given, and its exit code is 2 if a statement could not be done.
     """
     with Patience("starting Spark"):
         spark = started("The shell")
-    screen.line("SQL with Delta's statements. A statement ends with ; and the shell with exit.")
+    at_terminal = sys.stdin.isatty()
+    if at_terminal:
+        screen.line("SQL with Delta's statements. A statement ends with ; and the shell with exit.")
+    failed = False
     try:
-        names = [t.name for t in spark.catalog.listTables()]
-        for statement in statements(_reader([*WORDS, *names])):
+        for statement in statements(_reader(lambda: [*WORDS, *_names(spark)])):
             try:
-                frame = run(spark, statement)
-                rows = [tuple(r) for r in frame.limit(SHOWN + 1).collect()] if frame.columns else []
-                show(frame.columns, rows, SHOWN)
+                show(*answered(run(spark, statement), SHOWN + 1), SHOWN)
             except TidegateError as e:
+                failed = True
                 tell(e, as_json=False)
     finally:
         spark.stop()
-    return 0
+    return COULD_NOT if failed and not at_terminal else 0
+
+
+def _names(spark: SparkSession) -> list[str]:
+    """The tables and databases that there are now."""
+    tables = [t.name for t in spark.catalog.listTables()]
+    return tables + [d.name for d in spark.catalog.listDatabases()]
 
 
 def statements(read: Callable[[str], str]) -> Iterator[str]:
     """The statements that are typed, each without its semicolon, to the end of input or ``exit``."""
-    lines: list[str] = []
+    from tidegate.sql.script import is_blank, split
+
+    left = ""
     while True:
         try:
-            line = read(MORE if lines else PROMPT)
+            line = read(PROMPT if is_blank(left) else MORE)
         except KeyboardInterrupt:
-            lines = []
+            left = ""
             continue
         except EOFError:
+            if not is_blank(left):
+                yield left.strip()
             return
-        if not lines and line.strip().lower().rstrip(";") in ("exit", "quit"):
+        if is_blank(left) and line.strip().lower().rstrip("; ") in ("exit", "quit"):
             return
-        if line.strip() or lines:
-            lines.append(line)
-        if line.rstrip().endswith(";"):
-            yield "\n".join(lines).rstrip().rstrip(";")
-            lines = []
+        done, left = split(f"{left}\n{line}" if left else line)
+        yield from done
 
 
-def _reader(words: list[str]) -> Callable[[str], str]:
+def _reader(words: Callable[[], list[str]]) -> Callable[[str], str]:
     """How a line is read: with history and completion at a terminal, plainly from a pipe."""
     if not sys.stdin.isatty():
         return _plain
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import WordCompleter
-    from prompt_toolkit.history import FileHistory
 
-    place = Path(os.environ.get("XDG_STATE_HOME", Path.home() / ".local" / "state")) / "tidegate"
-    place.mkdir(parents=True, exist_ok=True)
     session: PromptSession[str] = PromptSession(
-        history=FileHistory(str(place / "history")),
+        history=_history(),
         completer=WordCompleter(words, ignore_case=True, sentence=False),
         complete_while_typing=False,
     )
     return session.prompt
+
+
+def _history() -> History:
+    """What was typed on earlier days; where nothing can be kept, of this day alone."""
+    from prompt_toolkit.history import FileHistory, InMemoryHistory
+
+    place = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "tidegate"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "history").touch()
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(str(place / "history"))
 
 
 def _plain(prompt: str) -> str:

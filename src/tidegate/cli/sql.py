@@ -10,7 +10,7 @@ from tidegate.cli import screen
 from tidegate.cli.failure import verb
 from tidegate.cli.options import Json, Verbose
 from tidegate.cli.patience import Patience
-from tidegate.errors import TidegateError
+from tidegate.errors import SqlSyntaxError, TidegateError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,26 +27,46 @@ def command(
     json: Json = False,
     verbose: Verbose = False,
 ) -> int:
-    """Run one SQL statement and print what it answers.
+    """Run SQL and print what it answers.
 
     Spark's SQL with Delta's statements: SELECT, INSERT, UPDATE, DELETE, MERGE, CREATE, ALTER, OPTIMIZE,
-    VACUUM, RESTORE, DESCRIBE HISTORY and so on. Exactly one statement.
+    VACUUM, RESTORE, DESCRIBE HISTORY and so on. Several statements are set apart by semicolons; the first
+    that cannot be done ends it. With `--json` several answers come as one document with a list of them.
     """
+    wanted = parts(statement)
+    answers: list[dict[str, Any]] = []
     with Patience("running the statement"):
         spark = started("SQL")
         try:
-            frame = run(spark, statement)
-            found = [tuple(r) for r in frame.limit(limit + 1).collect()] if frame.columns else []
-            columns = frame.columns
+            for one in wanted:
+                columns, found = answered(run(spark, one), limit + 1)
+                answers.append(
+                    {"columns": columns, "rows": [dict(zip(columns, r, strict=True)) for r in found[:limit]]}
+                )
+                if not json:
+                    show(columns, found, limit)
         finally:
             spark.stop()
     if json:
-        screen.document(
-            {"columns": columns, "rows": [dict(zip(columns, r, strict=True)) for r in found[:limit]]}
-        )
-        return 0
-    show(columns, found, limit)
+        screen.document(answers[0] if len(answers) == 1 else {"results": answers})
     return 0
+
+
+def parts(text: str) -> list[str]:
+    """The statements of a text; an error if there is none."""
+    from tidegate.sql.script import is_blank, split
+
+    done, rest = split(text)
+    found = [*done, *([] if is_blank(rest) else [rest.strip()])]
+    if not found:
+        raise SqlSyntaxError("There is no statement here.", hint='Write one, as in: tidegate sql "SELECT 1".')
+    return found
+
+
+def answered(frame: DataFrame, limit: int) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The columns and the first rows of an answer."""
+    columns = frame.columns
+    return columns, [tuple(r) for r in frame.limit(limit).collect()] if columns else []
 
 
 def started(what: str) -> SparkSession:
@@ -65,8 +85,6 @@ def started(what: str) -> SparkSession:
 def run(spark: SparkSession, statement: str) -> DataFrame:
     """One statement; what Spark says of a wrong one becomes a sentence of ours."""
     from pyspark.errors import PySparkException
-
-    from tidegate.errors import SqlSyntaxError
 
     try:
         return spark.sql(statement)
