@@ -174,12 +174,12 @@ class RowTable:
         from tidegate.commands.drop_feature import drop_feature
 
         self.clock.tick()
-        values, before = self.now(), self.load().version
         try:
             return drop_feature(self.log, name, truncate_history=truncate, rewriter=rewriter).snapshot
         finally:
-            for version in range(before + 1, self.load().version + 1):
-                self.expected[version] = values
+            # No commit of a drop changes a row; others may have committed in between.
+            for version in range(1, self.load().version + 1):
+                self.expected.setdefault(version, self.expected[version - 1])
 
     # ------------------------------------------------------------------ what is there
 
