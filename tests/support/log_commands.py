@@ -124,7 +124,7 @@ ROWS: dict[str, Work] = {
     "truncate": _on_rows(log_dml.overwrite([])),
     "update": _on_rows(log_dml.update(4, 6, 1000)),
     "update elsewhere": _on_rows(log_dml.update(22, 24, 1000)),
-    "merge inserts": _on_rows(log_dml.insert_absent([2, 3, 100])),
+    "merge inserts": _on_rows(log_dml.insert_absent([2, 3, 5])),
     "optimize": _on_rows(log_dml.compact(0, 39)),
 }
 SERVICES: dict[str, Work] = {

@@ -48,8 +48,10 @@ def state_of(snapshot: Snapshot, *, known: int, feed: Any = None) -> State:
     """
     found = rows_of(snapshot)
     first = snapshot.schema.fields[0].name
-    ids = {r[first]: r.pop(ROW_ID) for r in found if ROW_ID in r}
-    assert len(set(ids.values())) == len(ids), "two rows have one id"
+    numbered = [(r[first], r.pop(ROW_ID)) for r in found if ROW_ID in r]
+    assert len({n for _, n in numbered}) == len(numbered), "two rows have one id"
+    # Of two rows with one value the older one has the lower id.
+    ids = dict(sorted(numbered, reverse=True))
     lost = any((entry.get("tags") or {}).get(_PRESERVED) == "false" for entry in _infos(snapshot))
     configuration = snapshot.metadata.configuration
     return State(

@@ -98,6 +98,7 @@ class Arena(Generic[T]):
         self.ground = ground
         self._alone: dict[tuple[str, str], tuple[T, Failure]] = {}
         self._states: dict[tuple[str, str], State] = {}
+        self._tracked: dict[str, bool] = {}
         self._serial: dict[tuple[str, str, str], Outcome] = {}
 
     def _after(self, flavour: str, command: Command) -> tuple[T, Failure]:
@@ -123,6 +124,15 @@ class Arena(Generic[T]):
                 error = attempt(lambda: self.ground.run(second, table))
                 self._serial[key] = Outcome(failure, _name(error), self.ground.look(table))
         return self._serial[key]
+
+    def _differences(self, flavour: str, found: State, expected: State) -> list[str]:
+        """What differs; ids of rows count where the template has them and no commit says it lost them."""
+        if flavour not in self._tracked:
+            self._tracked[flavour] = bool(self.ground.look(self.ground.template(flavour)).row_ids)
+        out = found.difference(expected)
+        if self._tracked[flavour] and found.row_ids is not None:
+            return out
+        return [line for line in out if not line.startswith("row_ids")]
 
     def operations(self, flavour: str, command: Command, chosen: Chosen) -> list[Operation]:
         """The operations on its table that ``command`` consists of when nobody else is there."""
@@ -165,8 +175,10 @@ class Arena(Generic[T]):
         if any(race.conflicts):
             gave_up, other = (first, second) if race.conflicts[0] else (second, first)
             alone = self.alone(flavour, other)
-            same = outcome.state.rows == alone.rows if gave_up.steps else outcome.state == alone
-            return [] if same else ["after the conflict:", *outcome.state.difference(alone)]
+            differs = self._differences(flavour, outcome.state, alone)
+            if gave_up.steps:
+                differs = [line for line in differs if line.startswith("rows")]
+            return differs and ["after the conflict:", *differs]
         one = self.serial(flavour, first, second)
         two = self.serial(flavour, second, first)
         two = Outcome(two.second, two.first, two.state)
@@ -174,17 +186,11 @@ class Arena(Generic[T]):
         for order, expected in (("first", one), ("second", two)):
             assert expected.state is not None
             errors = (outcome.first, outcome.second), (expected.first, expected.second)
-            differs = _differences(outcome.state, expected.state)
+            differs = self._differences(flavour, outcome.state, expected.state)
             if not differs and errors[0] == errors[1]:
                 return []
             wrong += [f"not as with the {order} one before: errors {errors[0]} != {errors[1]}", *differs]
         return [*wrong, race.told]
-
-
-def _differences(found: State, expected: State) -> list[str]:
-    """What differs, but for ids of rows where a commit says that it lost them."""
-    out = found.difference(expected)
-    return [d for d in out if not (d.startswith("row_ids") and found.row_ids is None)]
 
 
 def by_name(commands: Mapping[str, Any], names: str) -> list[Any]:
