@@ -94,24 +94,31 @@ class Lifetime:
     # ------------------------------------------------------------------ what must hold
 
     def needed(self, cutoff: int) -> set[str]:
-        """What readers of the versions that were current at ``cutoff`` or later open."""
+        """What readers of the versions that were current at ``cutoff`` or later open.
+
+        One that was replaced in that very millisecond counts.
+        """
         out: set[str] = set()
         for number, version in enumerate(self.versions):
             last = number == len(self.versions) - 1
-            if last or self.versions[number + 1].time > cutoff:
+            if last or self.versions[number + 1].time >= cutoff:
                 out |= version.files
             if version.time >= cutoff:
                 out |= version.changes
         return out
 
     def idle(self, cutoff: int) -> set[str]:
-        """What is older than ``cutoff`` and nobody needs."""
+        """What is older than ``cutoff`` and nobody needs.
+
+        Change files are known by their commits, which are looked at a day longer, since clocks differ.
+        """
         old = {
             f.name
             for f in self.raw.store.list_from("", recursive=True)
             if f.modified < cutoff and not f.name.startswith("_delta")
         }
-        return old - self.needed(cutoff)
+        lately = {c for v in self.versions if v.time >= cutoff - 24 * HOUR for c in v.changes}
+        return old - self.needed(cutoff) - lately
 
     # ------------------------------------------------------------------ inside
 

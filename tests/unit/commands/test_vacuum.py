@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.lifetimes import HOUR, Lifetime
@@ -82,6 +82,10 @@ def _play(table: Lifetime, steps: list[tuple[str, Any]]) -> None:
 
 
 @given(st.lists(STEPS, min_size=3, max_size=25))
+@example([("add", False), ("update", 0), ("wait", WEEK + 2)])
+@example([("add", False), ("update", 0), ("wait", WEEK + 24)])
+@example([("add", False), ("update", 0), ("wait", WEEK + 25)])
+@example([("add", False), ("remove", 0), ("vacuum", (0, "full"))])
 def test_no_version_within_the_retention_ever_loses_a_file(steps: list[tuple[str, Any]]) -> None:
     _play(Lifetime(), [*steps, ("vacuum", (None, "full"))])
 
