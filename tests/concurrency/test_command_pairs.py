@@ -1,0 +1,82 @@
+"""Pairs of commands on Spark, interleaved at their storage operations in one process.
+
+One command stops where it commits (with large budgets: before each of its operations on the log), the other
+one runs to its end, the first goes on. Rows, metadata, ids of rows and the change feed are those of one of
+the two serial orders, or the first one ends in a conflict by name; and the table proves clean.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from support.grounds import SparkGround
+from support.interleaving import Operation, at_commit
+from support.race_commands import COMMANDS
+from support.race_tables import FLAVOURS
+from support.races import Arena
+from support.session import shared_session
+
+pytestmark = pytest.mark.spark
+
+# Of each kind of rule one pair: stepped over, or a conflict.
+SAMPLE = [
+    ("plain", "delete", "delete elsewhere", None),
+    ("plain", "update", "update", "ConcurrentAppendException"),
+    ("plain", "merge upserts", "delete", "ConcurrentAppendException"),
+    ("plain", "optimize", "append", None),
+    ("plain", "optimize", "track rows", None),
+    ("plain", "add a constraint", "append among the rows", "ConcurrentAppendException"),
+    ("plain", "vacuum", "restore", None),
+    ("everything", "update", "delete elsewhere", None),
+    ("everything", "merge upserts", "delete elsewhere", None),
+    ("everything", "delete", "rename a column", "MetadataChangedException"),
+    ("everything", "dynamic overwrite", "delete", None),
+    ("everything", "drop the vectors' feature", "delete elsewhere", "ProtocolChangedException"),
+]
+
+
+@pytest.fixture(scope="module")
+def arena(tmp_path_factory: pytest.TempPathFactory) -> Arena[str]:
+    return Arena(SparkGround(shared_session(), tmp_path_factory.mktemp("arena")))
+
+
+@pytest.mark.parametrize(("flavour", "first", "second", "conflict"), SAMPLE)
+def test_a_sample_of_pairs(
+    arena: Arena[str], flavour: str, first: str, second: str, conflict: str | None
+) -> None:
+    race = arena.race(flavour, COMMANDS[first], COMMANDS[second])
+    assert race.came
+    assert race.outcome.first == conflict, race.told
+    assert arena.judge(flavour, COMMANDS[first], COMMANDS[second], race) == []
+
+
+def _on_the_log(operation: Operation) -> bool:
+    return operation.name.startswith("_delta_log")
+
+
+@pytest.mark.deep
+@pytest.mark.slow
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("first", COMMANDS)
+def test_all_pairs_where_one_commits(arena: Arena[str], first: str, flavour: str) -> None:
+    command = COMMANDS[first]
+    wrong = []
+    for second in COMMANDS.values():
+        for number in range(1, len(arena.operations(flavour, command, at_commit)) + 1):
+            race = arena.race(flavour, command, second, number=number)
+            wrong += [f"{second}: {line}" for line in arena.judge(flavour, command, second, race)]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.deep
+@pytest.mark.slow
+@pytest.mark.parametrize(("flavour", "first", "second", "conflict"), SAMPLE)
+def test_the_sample_at_every_operation_on_the_log(
+    arena: Arena[str], flavour: str, first: str, second: str, conflict: str | None
+) -> None:
+    one, other = COMMANDS[first], COMMANDS[second]
+    wrong = []
+    for number in range(1, len(arena.operations(flavour, one, _on_the_log)) + 1):
+        race = arena.race(flavour, one, other, number=number, chosen=_on_the_log)
+        wrong += [f"before operation {number}: {line}" for line in arena.judge(flavour, one, other, race)]
+    assert not wrong, "\n".join(wrong)
