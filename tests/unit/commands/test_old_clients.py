@@ -7,6 +7,7 @@ do not know, so that a barrier that is missing or a checkpoint that went too ear
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from support.row_tables import OldClient, Refused, RowTable
 from support.tables import DAY, HOUR, LOG
+from tidegate.commands.restore import restore
 from tidegate.errors import (
     ConcurrentWriteException,
     DropFeatureError,
@@ -39,8 +41,23 @@ ENABLING = {
     "rowTracking": {"delta__enableRowTracking": "true"},
     "inCommitTimestamp": {"delta__enableInCommitTimestamps": "true"},
 }
-STEPS = ["append", "delete", "use", "checkpoint", "drop", "drop", "truncate", "clean", "wait"]
-OLD = DELTA.without(READERS)
+STEPS = [
+    "append",
+    "delete",
+    "use",
+    "use",
+    "checkpoint",
+    "drop",
+    "drop",
+    "truncate",
+    "unprotect",
+    "restore",
+    "clean",
+    "clean by an old client",
+    "wait",
+]
+# A third of what a run spends on other properties' examples is left out: each is a whole history.
+EXAMPLES = settings.default.max_examples * 2 // 3
 
 
 def act(table: RowTable, step: str, feature: str, number: int) -> None:
@@ -64,10 +81,25 @@ def act(table: RowTable, step: str, feature: str, number: int) -> None:
             table.drop(feature, step == "truncate" or None)
         except DropFeatureError:
             assert step == "truncate"
+    elif step == "unprotect" and has("checkpointProtection"):
+        with suppress(DropFeatureError):
+            table.drop("checkpointProtection", True)
+    elif step == "restore":
+        _go_back(table, number % (table.load().version + 1))
     elif step == "clean":
         clean_up(table.load())
+    elif step == "clean by an old client" and not has(feature):
+        clean_up(load(table.client(DELTA.without([feature]))))
     elif step == "wait":
         table.clock.tick(26 * HOUR)
+
+
+def _go_back(table: RowTable, version: int) -> None:
+    if version == table.load().version:
+        return
+    with suppress(VersionNotFoundError):
+        restore(table.log, version=version)
+        table.expected[table.load().version] = table.expected[version]
 
 
 def outcomes(table: RowTable, known: frozenset[str], strict: bool) -> Counter[str]:
@@ -83,7 +115,7 @@ def outcomes(table: RowTable, known: frozenset[str], strict: bool) -> Counter[st
     return found
 
 
-@settings(max_examples=40)
+@settings(max_examples=EXAMPLES)
 @given(st.data())
 def test_whoever_lacks_a_feature_reads_the_right_rows_or_is_refused(data: st.DataObject) -> None:
     draw = data.draw
@@ -94,7 +126,7 @@ def test_whoever_lacks_a_feature_reads_the_right_rows_or_is_refused(data: st.Dat
         delta__checkpointInterval=draw(st.sampled_from(["3", "100"])),
     )
     steps = st.tuples(st.sampled_from(STEPS), st.sampled_from(sorted(ENABLING)))
-    for number, (step, feature) in enumerate(draw(st.lists(steps, min_size=4, max_size=14)), 1):
+    for number, (step, feature) in enumerate(draw(st.lists(steps, min_size=4, max_size=16)), 1):
         act(table, step, feature, number)
     known = draw(st.frozensets(st.sampled_from(READERS)))
     for strict in (False, True):
@@ -109,6 +141,35 @@ def test_whoever_lacks_a_feature_reads_the_right_rows_or_is_refused(data: st.Dat
             continue
     assert table.rows() == table.now()
     assert verify(table.log).errors == ()
+
+
+def test_a_long_history_of_drops_has_versions_of_every_kind() -> None:
+    """The same steps in a fixed order, so that what a random history may lack is there for certain."""
+    table = RowTable().create(
+        delta__logRetentionDuration="interval 1 days",
+        delta__deletedFileRetentionDuration="interval 1 days",
+        delta__checkpointInterval="100",
+    )
+    drops = 0
+    for number, feature in enumerate([*READERS, "rowTracking", *READERS], 1):
+        for step in ("append", "use", "append", "use", "delete", "checkpoint", "drop", "append"):
+            act(table, step, feature, number)
+        drops += 1
+        if number == 5:
+            for step in ("wait", "wait", "append", "checkpoint", "clean"):
+                act(table, step, feature, 50)
+    assert drops == 9
+    first = min(int(n[-25:-5]) for n in table.names() if n.endswith(".json") and n[-25:-5].isdigit())
+    assert first > 30, "the cleanup took what had expired"
+    assert verify(table.log).errors == ()
+    for known in (frozenset(), *(frozenset(READERS) - {name} for name in READERS)):
+        for strict in (False, True):
+            found = outcomes(table, known, strict)
+            assert found["read"] >= 8, known
+            assert found["refused"] > 3 + first, known
+        assert OldClient(table.store, known).rows(max(table.expected)) == table.now()
+    everything = outcomes(table, frozenset(READERS), False)
+    assert everything["refused"] == first, "who knows everything misses only what is gone"
 
 
 @pytest.mark.parametrize("name", READERS)

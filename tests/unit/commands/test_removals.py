@@ -155,6 +155,37 @@ def test_vectors_of_another_table_are_not_ours_to_remember() -> None:
         assert vector_tombstones(table.load()).num_rows == count
 
 
+def blind_vacuum(table: RowTable) -> None:
+    """The VACUUM of a client that knows nothing of vectors: what no add and no tombstone names goes."""
+    snapshot = table.load()
+    named = {
+        p for files in (snapshot.files(), snapshot.tombstones()) for p in files.column("path").to_pylist()
+    }
+    idle = [n for n in table.names() if not n.startswith("_") and n not in named]
+    table.store.delete(idle)
+
+
+@pytest.mark.parametrize("remembered", [True, False])
+def test_a_vacuum_that_knows_no_vectors_keeps_their_files_only_for_their_tombstones(
+    remembered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tidegate.commands.drop_feature import vectors
+
+    table = RowTable().create(**VECTORS)
+    table.append(list(range(100)))
+    old = table.delete(list(range(10)))
+    if not remembered:
+        monkeypatch.setattr(vectors, "keep_vector_files", lambda work: None)
+    table.drop("deletionVectors")
+    blind_vacuum(table)
+    assert len(table.rows()) == 90
+    if remembered:
+        assert table.rows(old) == table.expected[old] == list(range(10, 100))
+    else:
+        with pytest.raises(errors.DVFileMissingError):
+            table.rows(old)
+
+
 def test_after_a_truncation_that_had_to_wait_vector_files_are_remembered_too() -> None:
     table = with_vectors(2)
     with pytest.raises(errors.WaitForRetentionError):
