@@ -9,7 +9,7 @@ Specification: "Version Checksum File".
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -20,6 +20,9 @@ from tidegate.log.actions import ADD_SCHEMA, Add, DomainMetadata, Txn, from_batc
 from tidegate.log.replay import SmallState, file_key, file_keys
 from tidegate.metadata import Metadata
 from tidegate.protocol.protocol import Protocol
+
+# The files among these keys that are live, with their sizes and deletion vectors.
+LiveAmong = Callable[[pa.Array], list[pa.RecordBatch]]
 
 MAX_TRANSACTIONS = 100
 MAX_DOMAINS = 10
@@ -243,13 +246,14 @@ def advance(
     *,
     txn_id: str | None,
     in_commit_timestamp: int | None,
+    live: LiveAmong | None = None,
 ) -> Checksum | None:
     """The next version's checksum from the previous one and the commit between them.
 
     Exact where the previous one lists its files. Where it does not, a commit is taken at its word:
-    what it removes was live, and what it adds was not. None where even that does not tell: a remove
-    without its size, or adds that may only renew entries of files that are live already (no data
-    change and nothing removed).
+    what it removes was live, and what it adds was not. Adds that change no data are not: they may
+    renew the entries of files that are live already, so ``live`` is asked which of them do. None where
+    nobody can be asked, or a remove does not tell its size.
     """
     known = counts_of(previous)
     if known is None:
@@ -264,10 +268,11 @@ def advance(
         gone = [b for b in (_without_dv_tombstones(r) for r in removes) if b.num_rows]
         if any(b.column("size").null_count for b in gone):
             return None
-        if adds and not gone:
-            changes = pa.chunked_array([b.column("dataChange") for b in adds])
-            if not pc.all(changes).as_py():
+        doubtful = [b for b in (a.filter(pc.invert(a.column("dataChange"))) for a in adds) if b.num_rows]
+        if doubtful:
+            if live is None:
                 return None
+            gone += live(pa.concat_arrays([file_keys(b) for b in doubtful]))
     counts = counts.plus(count(adds, boundaries)).plus(count(gone, boundaries), -1)
     if counts.files < 0 or counts.size < 0 or any(n < 0 for n, _ in counts.bins):
         return None

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.files.paths import refuse_outside
 from tidegate.log.checkpoint.read import conform
 from tidegate.log.memory import steady_memory
 from tidegate.log.reading import LogReading
-from tidegate.log.replay import FileTail, hide, reconcile_files
+from tidegate.log.replay import FileTail, file_keys, hide, reconcile_files
 from tidegate.log.scan import FileScan
 
 T = TypeVar("T")
@@ -123,6 +124,20 @@ class LiveFiles:
         for batch in out:
             refuse_outside(batch.column("path"))
         return pa.Table.from_batches(out, schema)
+
+    def among(self, scan: FileScan, keys: pa.Array) -> list[pa.RecordBatch]:
+        """The live files that ``keys`` names, in the columns of ``scan``; the others are not kept."""
+
+        def named(batch: pa.RecordBatch) -> pa.RecordBatch:
+            batch = batch.select(list(scan.columns))
+            return batch.filter(pc.is_in(file_keys(batch), value_set=keys))
+
+        def found() -> list[pa.RecordBatch]:
+            if scan.covered_by(self._loaded_names()):
+                return [named(b) for b in self._overlay().to_batches()]
+            return list(self.batches(scan, False, named))
+
+        return [b for b in self._reading.replay(found) if b.num_rows]
 
     # ------------------------------------------------------------------ moving on
 

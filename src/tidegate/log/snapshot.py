@@ -223,6 +223,10 @@ class Snapshot:
         """
         return self._files.batches(self._scan(), parsed, work)
 
+    def live_among(self, keys: pa.Array) -> list[pa.RecordBatch]:
+        """The live files that ``keys`` names, with what a checksum counts of them."""
+        return self._files.among(self._scan(columns=["path", "size", "deletionVector"]), keys)
+
     def tombstones(self, *, expired: bool = False) -> pa.Table:
         """Removed files whose retention has not passed, or all the log still knows of."""
         table = self._files.tombstones()

@@ -19,7 +19,6 @@ from tidegate.errors import (
     ProtocolChangedException,
 )
 from tidegate.log.actions import CommitActions
-from tidegate.log.reading import Commit
 from tidegate.log.segment import LogFile
 from tidegate.log.table_log import TableLog
 from tidegate.transaction import publish
@@ -56,11 +55,10 @@ class Rules:
 
 @dataclass(frozen=True)
 class Published:
-    """The attempt that became visible: ``before`` is what it follows, ``winners`` who came first."""
+    """The attempt that became visible, and ``before``, the state that it follows."""
 
     prepared: Prepared
     before: State
-    winners: list[Commit]
     attempts: int
 
 
@@ -80,20 +78,18 @@ class CommitLoop:
     def run(self, changes: Changes, state: State, *, retry: bool) -> Published:
         """Publish ``changes`` as the version after ``state``, or after whoever comes first."""
         attempts = 0
-        winners: list[Commit] = []
         while True:
             attempts += 1
             prepared = self._prepare(changes, state)
             _log.debug("%s: attempt %d at version %d", self.log.url, attempts, prepared.version)
             lost_to = publish.put(self.log, prepared, self.note.txn_id)
             if lost_to is None:
-                self.rules.published(prepared, winners[-1][0] if winners else None)
-                return Published(prepared, state, winners, attempts)
+                self.rules.published(prepared, state.winners[-1][0] if state.winners else None)
+                return Published(prepared, state, attempts)
             self._check_patience(prepared.version, attempts, retry)
             for found, actions in lost_to:
                 changes = self.rules.rebased(changes, state, actions)
                 state = self._follow(changes, state, found, actions)
-            winners += lost_to
             if attempts > 1:
                 pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(attempts, 10))
                 self.sleep(pause * random.random())

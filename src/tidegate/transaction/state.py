@@ -9,10 +9,13 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from tidegate.files import row_ids
 from tidegate.log import checksum as checksums
 from tidegate.log.actions import CommitActions
 from tidegate.log.checksum import Checksum
+from tidegate.log.reading import Commit
 from tidegate.log.replay import SmallState, small_state
 from tidegate.log.segment import LogFile
 from tidegate.log.snapshot import Snapshot
@@ -29,8 +32,9 @@ _log = logging.getLogger(__name__)
 class State:
     """One version of the table, as the next commit would follow it.
 
-    ``timestamp`` is the last commit's, its own or its file's; ``since`` is what winners wrote beside
-    files; ``rows_tracked_since`` says that one of them switched row tracking on.
+    ``timestamp`` is the last commit's, its own or its file's; ``winners`` are the commits since the
+    version read, ``since`` what they wrote beside files; ``rows_tracked_since`` says that one of them
+    switched row tracking on.
     """
 
     log: TableLog
@@ -41,6 +45,7 @@ class State:
     timestamp: int | None = None
     row_mark: int | None = None
     checksum: Checksum | None = None
+    winners: tuple[Commit, ...] = ()
     since: SmallState = field(default_factory=SmallState)
     rows_tracked_since: bool = False
 
@@ -80,6 +85,7 @@ class State:
             own if own is not None else found.info.modified,
             _row_mark(self.read, protocol, since),
             self.checksum_after(actions, info.get("txnId"), own),
+            (*self.winners, (found, actions)),
             since,
             self.rows_tracked_since or (keeps_rows(metadata) and not keeps_rows(self.metadata)),
         )
@@ -107,12 +113,24 @@ class State:
             if previous is None:
                 previous = checksums.of_state(checksums.count([]), small, all_files=[])
             return checksums.advance(
-                previous, small, actions.adds, actions.removes, txn_id=txn_id, in_commit_timestamp=own_time
+                previous,
+                small,
+                actions.adds,
+                actions.removes,
+                txn_id=txn_id,
+                in_commit_timestamp=own_time,
+                live=self._live_among,
             )
         except Exception:
             at = self.version + 1
             _log.warning("%s: the checksum of version %d is left out", self.log.url, at, exc_info=True)
             return None
+
+    def _live_among(self, keys: pa.Array) -> list[pa.RecordBatch]:
+        if self.read is None:
+            return []
+        now = self.read.advanced(self.winners) if self.winners else self.read
+        return now.live_among(keys)
 
 
 def _row_mark(read: Snapshot | None, protocol: Protocol, since: SmallState) -> int | None:

@@ -451,7 +451,7 @@ class Transaction:
             info = self.log.store.head(path)
         except StorageError:
             info = FileInfo(path, -1, self.log.clock())
-        new = [*done.winners, (LogFile(name, info), actions)]
+        new = [*done.before.winners, (LogFile(name, info), actions)]
         if self.snapshot is None:
             segment = Segment(version, None, tuple(f for f, _ in new), (), None)
             decoded = {f.name.text: a for f, a in new}

@@ -25,14 +25,17 @@ from support.tables import (
     seen,
     small_table,
     stats,
+    structs,
     txn,
     vector,
 )
 from tidegate.log import checksum as checksums
 from tidegate.log.actions import ADD_SCHEMA, CommitActions, decode_commit, to_batch
+from tidegate.log.checkpoint.write import write_checkpoint, write_checksum
 from tidegate.log.checksum import BOUNDARIES, Checksum
 from tidegate.log.replay import SmallState, small_state
 from tidegate.log.snapshot import Snapshot
+from tidegate.transaction.transaction import Transaction
 
 
 def of(snapshot: Snapshot, *, listed: bool = True) -> Checksum:
@@ -57,24 +60,32 @@ def comparable(checksum: Checksum) -> Any:
     return body
 
 
-def carried(actions: CommitActions, previous: Checksum | None, small: SmallState) -> Checksum | None:
+def carried(
+    actions: CommitActions,
+    previous: Checksum | None,
+    small: SmallState,
+    live: checksums.LiveAmong | None = None,
+) -> Checksum | None:
     if previous is None:
         previous = checksums.of_state(checksums.count([]), small, all_files=[])
     return checksums.advance(
-        previous, small, actions.adds, actions.removes, txn_id=None, in_commit_timestamp=None
+        previous, small, actions.adds, actions.removes, txn_id=None, in_commit_timestamp=None, live=live
     )
 
 
-def follow(history: list[Any], *, listed: bool) -> int:
+def follow(history: list[Any], *, listed: bool, asked: bool = False) -> int:
     """Carry a checksum along a history and compare each with one made from scratch; how many came out."""
+    live: checksums.LiveAmong | None = None
     table = RawTable()
     small, previous, known = SmallState(), None, 0
     for actions in history:
         table.commit(*actions)
         decoded = decode_commit(lines(table.commits[-1]), "x")
         small = small_state(decoded).over(small)
-        found = carried(decoded, previous, small)
-        scratch = of(table.load(), listed=listed)
+        found = carried(decoded, previous, small, live)
+        now = table.load()
+        scratch = of(now, listed=listed)
+        live = now.live_among if asked else None
         if found is not None:
             known += 1
             if not listed:
@@ -92,9 +103,12 @@ def test_carried_on_with_its_files_listed_it_is_exact_whatever_writers_do(histor
     assert follow(history, listed=True) == len(history)
 
 
+@pytest.mark.parametrize("asked", [False, True])
 @given(histories(careful=True))
-def test_carried_on_without_its_files_it_is_exact_for_careful_writers(history: list[Any]) -> None:
-    follow(history, listed=False)
+def test_carried_on_without_its_files_it_is_exact_for_careful_writers(
+    asked: bool, history: list[Any]
+) -> None:
+    follow(history, listed=False, asked=asked)
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(0, 60))
@@ -120,13 +134,14 @@ def test_growing_past_fifty_files_keeps_the_counts_and_drops_the_list(
 BASE = 60  # more files than a checksum lists
 
 
-def large(*actions: Any) -> Checksum | None:
+def large(*actions: Any, asked: bool = False) -> Checksum | None:
     """What follows from the checksum of a table of ``BASE`` files after one more commit."""
     table = RawTable().create(*(add(f"a{n}", 100) for n in range(BASE)), protocol=EVERYTHING)
-    previous = of(table.load(), listed=False)
+    snapshot = table.load()
+    previous = of(snapshot, listed=False)
     decoded = decode_commit(lines([commit_info(), *actions]), "x")
-    small = small_state(decoded).over(table.load().small)
-    return carried(decoded, previous, small)
+    small = small_state(decoded).over(snapshot.small)
+    return carried(decoded, previous, small, snapshot.live_among if asked else None)
 
 
 def test_files_added_and_removed_are_counted() -> None:
@@ -150,12 +165,32 @@ def test_adds_that_may_only_renew_entries_make_the_next_one_unknown() -> None:
     assert large(add("a1", 100, change=False), add("new", 1)) is None
 
 
-def test_rearranging_files_is_counted() -> None:
-    found = large(
-        remove("a1", 100, change=False), remove("a2", 100, change=False), add("b", 200, change=False)
-    )
+REARRANGED = (
+    remove("a1", 100, change=False),
+    remove("a2", 100, change=False),
+    add("b", 200, change=False),
+)
+
+
+def test_rearranging_files_is_counted_where_the_table_can_be_asked() -> None:
+    found = large(*REARRANGED, asked=True)
     assert found is not None
     assert (found.num_files, found.table_size_bytes) == (BASE - 1, BASE * 100)
+    assert large(*REARRANGED) is None
+
+
+def test_an_entry_that_is_renewed_beside_removes_counts_once_or_makes_the_next_one_unknown() -> None:
+    renewed = add("a3", 100, change=False, tags={"a": "b"})
+    found = large(*REARRANGED, renewed, asked=True)
+    assert found is not None
+    assert (found.num_files, found.table_size_bytes) == (BASE - 1, BASE * 100)
+    assert large(*REARRANGED, renewed) is None
+
+
+def test_renewed_entries_alone_are_counted_where_the_table_can_be_asked() -> None:
+    found = large(add("a1", 90, change=False), add("new", 1), asked=True)
+    assert found is not None
+    assert (found.num_files, found.table_size_bytes) == (BASE + 1, BASE * 100 - 10 + 1)
 
 
 def test_removing_more_than_there_is_makes_the_next_one_unknown() -> None:
@@ -386,6 +421,23 @@ def test_commits_through_the_product_leave_a_checksum_each_that_is_right() -> No
         assert found.txn_id == txn_id
         expected = msgspec.structs.replace(scratch, txn_id=txn_id)
         assert comparable(found) == comparable(expected)
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_commit_that_renews_an_entry_beside_removes_leaves_a_right_checksum(read: bool) -> None:
+    table = RawTable().create(*(add(f"a{n}", 100) for n in range(BASE)))
+    write_checksum(table.load(), of(table.load(), listed=False))
+    transaction = Transaction.begin(table.log)
+    if read:
+        transaction.files()
+    done = transaction.commit(structs(*REARRANGED, add("a3", 100, change=False, tags={"a": "b"})))
+    found = checksums.decode(table.bytes(f"{1:020d}.crc"))
+    assert found is not None
+    assert (found.num_files, found.table_size_bytes) == (BASE - 1, BASE * 100)
+    assert (done.snapshot.num_files, done.snapshot.size_in_bytes) == (BASE - 1, BASE * 100)
+    # A checkpoint holds its counts against the checksum.
+    write_checkpoint(table.load())
+    assert of(table.load(), listed=False).num_files == BASE - 1
 
 
 def test_a_batch_without_rows_counts_nothing() -> None:
