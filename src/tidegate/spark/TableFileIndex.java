@@ -14,7 +14,12 @@ import java.util.function.Function;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.BasePredicate;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Predicate$;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
@@ -59,7 +64,44 @@ public class TableFileIndex implements FileIndex {
         texts.add(org.apache.spark.sql.internal.SQLConf.get().sessionLocalTimeZone());
         addSql(partitionFilters, texts);
         addSql(dataFilters, texts);
-        return seq(directories((Object[]) planner.apply(texts)));
+        return seq(matching(directories((Object[]) planner.apply(texts)), partitionFilters));
+    }
+
+    // Spark does not ask filters on partition columns again after a scan, so here they are decided, by
+    // Spark's own evaluation: the planner may have understood less of them.
+    private List matching(List found, scala.collection.immutable.Seq filters) {
+        if (filters.isEmpty() || found.isEmpty()) {
+            return found;
+        }
+        Expression all = (Expression) filters.head();
+        for (int i = 1; i < filters.size(); i++) {
+            all = new And(all, (Expression) filters.apply(i));
+        }
+        BasePredicate predicate = bound(all);
+        List kept = new ArrayList();
+        for (int i = 0; i < found.size(); i++) {
+            if (predicate.eval(((PartitionDirectory) found.get(i)).values())) {
+                kept.add(found.get(i));
+            }
+        }
+        return kept;
+    }
+
+    private BasePredicate bound(Expression filter) {
+        Object[] attributes = new Object[partitions.length()];
+        scala.collection.immutable.Seq own = DataTypeUtils.toAttributes(partitions);
+        scala.collection.immutable.Seq named = filter.references().toSeq();
+        for (int i = 0; i < attributes.length; i++) {
+            attributes[i] = own.apply(i);
+            for (int j = 0; j < named.size(); j++) {
+                if (((Attribute) named.apply(j)).name().equals(((Attribute) own.apply(i)).name())) {
+                    attributes[i] = named.apply(j);
+                }
+            }
+        }
+        BasePredicate out = Predicate$.MODULE$.create(filter, seq(java.util.Arrays.asList(attributes)));
+        out.initialize(0);
+        return out;
     }
 
     public String[] inputFiles() {
