@@ -78,6 +78,17 @@ def test_a_predicate_on_partitions_reads_no_file(spark: SparkSession, table: str
     assert last(table)["operationMetrics"]["numDeletedRows"] == "8"
 
 
+@pytest.mark.parametrize("condition", ["p + 1 = 2", "p % 2 = 1", "abs(p - 2) = 1 and p < 2"])
+def test_a_function_of_partitions_takes_their_rows_alone(
+    spark: SparkSession, table: str, rows: Rows, condition: str
+) -> None:
+    frame = spark.range(9).selectExpr("id", "cast(id % 3 as int) p")
+    write(frame, table, {}, ["p"])
+    assert [r[0] for r in rows(table, condition)] == [1, 4, 7]
+    DeltaTable.forPath(spark, table).delete(condition)
+    assert ids(rows, table) == [0, 2, 3, 5, 6, 8]
+
+
 def test_a_null_condition_takes_no_row(spark: SparkSession, table: str, rows: Rows) -> None:
     frame = spark.createDataFrame([(1, None), (2, 5), (3, 6)], "id int, x int")
     write(frame, table, {})
