@@ -118,3 +118,24 @@ def test_clients_now_and_after_a_change(run: Run, place: Path) -> None:
     assert "clients" not in run("protocol", place, "--json").json
     told = run("protocol", place, "--with", "abc", "--json")
     assert (told.code, told.json["error"]["code"]) == (2, "UNKNOWN_FEATURE")
+
+
+def test_a_checkpoint_before_the_boundary_asks_for_the_protocol_of_its_version(
+    run: Run, tmp_path: Path
+) -> None:
+    """The newest version is for everybody; one before the drop needs what nobody here has."""
+    base = ["appendOnly", "checkpointProtection", "invariants"]
+    made = RawTable.on_disk(tmp_path / "t").create(
+        protocol=features("fromTheFuture", writers=base),
+        configuration={"delta.requireCheckpointProtectionBeforeVersion": "2"},
+    )
+    made.commit(add("f", stats=stats()))
+    made.commit(features(writers=base))
+    made.commit(add("g", stats=stats()))
+    before = made.names()
+    for version in ("0", "1"):
+        told = run("checkpoint", tmp_path / "t", "--version", version, "--json")
+        assert (told.code, told.json["error"]["code"]) == (2, "UNSUPPORTED_READER_FEATURE")
+        assert made.names() == before
+    for version in ("2", "3"):
+        assert run("checkpoint", tmp_path / "t", "--version", version, "--json").code == 0

@@ -342,6 +342,27 @@ def test_a_feature_that_another_one_requires() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "truncate", "error_class"),
+    [
+        # What is no feature comes before everything else, and what the table lacks before what it is.
+        ("delta.enableRowTracking", True, "DELTA_FEATURE_DROP_FEATURE_IS_DELTA_PROPERTY"),
+        ("clustering", True, "DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT"),
+        ("checkpointProtection", None, "DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT"),
+        ("geospatial", None, "DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT"),
+        # That it cannot go comes before how, and how before who needs it.
+        ("appendOnly", True, "DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE"),
+        ("somethingNew", True, "DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE"),
+        ("domainMetadata", True, "DELTA_FEATURE_DROP_HISTORY_TRUNCATION_NOT_ALLOWED"),
+        ("domainMetadata", None, "DELTA_FEATURE_DROP_DEPENDENT_FEATURE"),
+    ],
+)
+def test_of_two_reasons_the_first_one_is_told(name: str, truncate: bool | None, error_class: str) -> None:
+    writers = ["appendOnly", "domainMetadata", "rowTracking", "somethingNew"]
+    table = RawTable().create(protocol=lists(writers=writers))
+    refused(lambda: drop(log_of(table), name, truncate), error_class)
+
+
+@pytest.mark.parametrize(
     "name", [TRRW, "appendOnly", "abc", "delta.enableDeletionVectors", "checkpointProtection"]
 )
 def test_a_refusal_changes_nothing_and_the_plan_refuses_alike(name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from tidegate.commands.drop_feature import drop_feature, plan
 from tidegate.commands.drop_feature.vectors import vector_tombstones
 from tidegate.commands.removes import as_removes
 from tidegate.errors import DropFeatureError, FeatureInUseError
-from tidegate.files.deletion_vectors import DeletionVector
+from tidegate.files.deletion_vectors import DeletionVector, relative_path
 from tidegate.log.actions import Add, DomainMetadata, from_batch
 from tidegate.log.names import Kind
 from tidegate.log.snapshot import Snapshot
@@ -129,6 +130,31 @@ def test_no_vector_file_is_remembered_once_its_tombstone_has_expired() -> None:
     table.clock.tick(8 * DAY)
     assert vector_tombstones(table.load()).num_rows == 0
     assert bare_removes(table.drop("deletionVectors")) == []
+
+
+def test_more_vector_files_than_one_usually_commits_are_remembered_all() -> None:
+    """delta-spark has another way for more than ten thousand of them; here there is one."""
+    table = RowTable().create(**VECTORS)
+    table.append([1])
+    (found,) = from_batch(table.load().files(), Add)
+    vectors = [
+        DeletionVector(
+            storage_type="u",
+            path_or_inline_dv=relative_path(uuid.UUID(int=n)),
+            offset=1,
+            size_in_bytes=4,
+            cardinality=1,
+        )
+        for n in range(10_001)
+    ]
+    gone = [
+        msgspec.structs.replace(table._gone(found), deletion_vector=v, path=f"of-{n}")
+        for n, v in enumerate(vectors)
+    ]
+    Transaction.begin(table.log).commit(gone)
+    done = table.drop("deletionVectors")
+    assert len(bare_removes(done)) == 10_001
+    assert table.rows() == [1]
 
 
 def test_inline_vectors_leave_no_file_to_remember() -> None:
