@@ -10,7 +10,6 @@ go before the checkpoints. (b) is asked where checkpoints are written, the rest 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 
 from tidegate import properties
 from tidegate.errors import FileMissingError, StorageError, TidegateError
@@ -31,22 +30,30 @@ def boundary(snapshot: Snapshot) -> int:
 
 
 def protocols(
-    log: TableLog, listing: Listing, first: int, last: int
-) -> Iterator[tuple[int, Protocol | None]]:
+    log: TableLog, listing: Listing, first: int, last: int, *, lasting: bool = False
+) -> list[tuple[int, Protocol | None]]:
     """The protocol of each version from ``first`` to ``last``, None where nobody can tell.
 
-    From the version's checksum, else by replay: its own protocol action, its checkpoint, or the version
-    before it.
+    From the version's checksum, else by replay: its own protocol action, its checkpoint, the version before
+    it, or the one after it, where that one's commit has left the protocol alone. With ``lasting`` the version
+    before it does not count: while commits go, oldest first, it is gone before the version itself is.
     """
-    carried = _by_checkpoint(log, listing, first - 1)
-    for version in range(first, last + 1):
-        found = _by_checksum(log, listing, version)
-        if found is None:
-            known, spoken = _by_commit(log, listing, version)
-            carried = carried if known else None
-            found = spoken or _by_checkpoint(log, listing, version) or carried
-        carried = found
-        yield version, found
+    versions = range(first, last + 1)
+    said = {v: _by_checksum(log, listing, v) for v in versions}
+    commits = {v: _by_commit(log, listing, v) for v in versions if said[v] is None or said.get(v - 1) is None}
+    found: dict[int, Protocol | None] = {}
+    carried = None if lasting else _by_checkpoint(log, listing, first - 1)
+    for version in versions:
+        protocol = said[version]
+        if protocol is None:
+            readable, spoken = commits[version]
+            before = carried if readable and not lasting else None
+            protocol = spoken or _by_checkpoint(log, listing, version) or before
+        found[version] = carried = protocol
+    for version in reversed(versions[:-1]):
+        if found[version] is None and commits[version + 1] == (True, None):
+            found[version] = found[version + 1]
+    return list(found.items())
 
 
 def _by_checksum(log: TableLog, listing: Listing, version: int) -> Protocol | None:
@@ -94,9 +101,10 @@ def forbids_part(snapshot: Snapshot, listing: Listing, start: int) -> str | None
     """Why the versions below ``start``, a part of the protected range, may not go; None if they may."""
     log = snapshot.log
     first = min((v for v in listing.commits if v < start), default=start)
-    for version, protocol in protocols(log, listing, first, start):
+    # A cleanup that dies must be finished by the next one, which knows only what the first has left.
+    for version, protocol in protocols(log, listing, first, start, lasting=True):
         if protocol is None:
-            return f"the protocol of version {version} is not known"
+            return f"the protocol of version {version} is not known, or would not be after a crash"
         check = log.registry.check_write if version == start else log.registry.check_read
         try:
             check(protocol, table=log.url, version=version)
