@@ -84,9 +84,9 @@ CASES = {
     # Where a checksum does not tell, replay does, which delta-spark does not try: it keeps everything.
     "a checksum without protocol": Case(10, (8,), 8, 8, (8, 10), poor_checksum=3),
     "a checksum that is missing": Case(10, (8,), 8, 8, (8, 10), no_checksum=3),
-    # Neither tells: the version and its checksum are gone.
+    # Neither tells: the commit and its checksum are gone, and the one after it has set another protocol.
     "a version that nobody can tell": Case(
-        10, (8,), 8, 0, (8, 10), no_checksum=3, every_protocol_known=False
+        10, (8,), 8, 0, (8, 10), unsupported=(-1, 4), no_checksum=3, every_protocol_known=False
     ),
 }
 
