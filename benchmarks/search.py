@@ -8,6 +8,7 @@ companion's refresh costs after one per cent was appended. Ratios count: absolut
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import shutil
@@ -54,6 +55,11 @@ _WORDS = [
     "commit",
 ]
 _BATCH = 10_000
+# The parts of the rows in which a word is looked for, to find where a scan begins to be faster.
+SHARES = (0.001, 0.01, 0.1, 0.5, 1.0)
+CROSSING = "where the lines cross"
+_CHECKS = 10_000
+_CALLS = ("get", "get_range", "head", "list_from", "open_input", "put", "put_if_absent", "delete")
 # Every so many lines hold the phrase that is looked for.
 _RARE = 50_000
 
@@ -230,13 +236,13 @@ def run(rows: int, repeat: int, folder: Path) -> list[Row]:
         "LIKE on Spark",
         Limit("<=", 0.25),
     )
-    for share in (0.001, 0.01, 0.1):
+    for share in SHARES:
         bound = int(table.column("ts").cast(pa.int64())[int((rows - 1) * share)].as_py())
         moment = np.datetime64(bound, "us").astype("datetime64[us]").item().isoformat() + "Z"
         query = f"ts:[* TO {moment}] AND message:timeout"
         where = f"ts <= timestamp'{moment}' AND message rlike '\\\\btimeout\\\\b'"
         row(
-            f"where the lines cross: a word in {share:.1%} of the rows",
+            f"{CROSSING}: a word in {share:.1%} of the rows",
             median(lambda query=query: index.search(query).toArrow(), 3),
             median(lambda where=where: plain.where(where).toArrow(), 3),
             "the same filter",
@@ -244,21 +250,77 @@ def run(rows: int, repeat: int, folder: Path) -> list[Row]:
     size = sum(f.stat().st_size for f in Path(logs).rglob("*.split"))
     zstd = sum(f.stat().st_size for f in Path(lake).glob("*.parquet"))
     row("size, rows included", size / 1e6, zstd / 1e6, "zstd parquet", unit="MB")
+    _protocol_check(logs, row)
     _companion(spark, plain, folder, row)
     return found
+
+
+def _protocol_check(logs: str, row: Callable[..., None]) -> None:
+    """What the protocol costs an operation on a snapshot that is at hand: time, and calls to the storage."""
+    from tidegate.index.log import IndexLog
+    from tidegate.storage import LocalStore
+
+    opening, log = timed(lambda: _opened(IndexLog.at(logs)))
+    snapshot = log.snapshot()
+    calls = 0
+
+    def counted(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            return original(*args, **kwargs)
+
+        return call
+
+    originals = {name: getattr(LocalStore, name) for name in _CALLS}
+    try:
+        for name, original in originals.items():
+            setattr(LocalStore, name, counted(original))
+        total, _ = timed(lambda: [_checked(log, snapshot) for _ in range(_CHECKS)])
+    finally:
+        for name, original in originals.items():
+            setattr(LocalStore, name, original)
+    each = total / _CHECKS
+    row(f"protocol check, read and write, warm ({each * 1e6:.1f} us)", each, opening, "opening the table")
+    row("storage calls of a warm protocol check", calls, 0, "none", Limit("==", 1), "calls")
+
+
+def _opened(log: Any) -> Any:
+    log.snapshot()
+    return log
+
+
+def _checked(log: Any, snapshot: Any) -> None:
+    snapshot.check_readable()
+    log.check_writable(snapshot)
+
+
+def crossing(rows: list[Row]) -> float | None:
+    """The share of the rows from which on the scan is faster, between the two measured around it."""
+    found = [r for r in rows if r.what.startswith(CROSSING)]
+    ratios = [r.tidegate / r.against for r in found]
+    for before, after, low, high in zip(ratios, ratios[1:], SHARES, SHARES[1:], strict=False):
+        if before < 1 <= after:
+            part = -math.log(before) / (math.log(after) - math.log(before))
+            return float(low * (high / low) ** part)
+    return None
 
 
 def _companion(spark: Any, plain: Any, folder: Path, row: Callable[..., None]) -> None:
     from tidegate import IndexTable
 
-    delta = str(folder / "delta")
+    delta, alone = str(folder / "delta"), str(folder / "alone")
     plain.write.format("delta").save(delta)
-    whole, index = timed(
-        lambda: IndexTable.buildFor(delta, columns=["message", "level"], options=OPTIONS, spark=spark)
-    )
+    columns = ["message", "level"]
+    whole, index = timed(lambda: IndexTable.buildFor(delta, columns=columns, options=OPTIONS, spark=spark))
+    # By this process alone, so that all that it costs can be measured: the time of its cores.
+    cost = _cpu(lambda: IndexTable.buildFor(delta, alone, columns, OPTIONS))
     plain.limit(plain.count() // 100).coalesce(1).write.format("delta").mode("append").save(delta)
     part, _ = timed(index.refresh)
-    row("companion: refresh after 1 % more", part, whole, "the build", Limit("<=", 0.0149))
+    more = _cpu(IndexTable.forPath(None, alone).refresh)
+    row("companion: refresh after 1 % more, core-seconds", more, cost, "the build", Limit("<=", 0.0149))
+    # A file is indexed by one core, and the build has all of them: by the clock the share is higher.
+    row("companion: refresh after 1 % more, by the clock", part, whole, f"build, {os.cpu_count()} cores")
 
 
 def main() -> None:
@@ -272,7 +334,16 @@ def main() -> None:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     packages = ("tantivy", "pyspark", "pyarrow")
-    more = {"lines": given.rows, "repeat": given.repeat, "cpus": os.cpu_count()}
+    cross = crossing(found)
+    where = "nowhere up to all of the rows" if cross is None else f"where about {cross:.1%} of the rows match"
+    print(f"the lines cross {where}")
+    print(report.show([{"part": "search", "rows": [r.document() for r in found]}]))
+    more: dict[str, Any] = {
+        "crossing": cross,
+        "lines": given.rows,
+        "repeat": given.repeat,
+        "cpus": os.cpu_count(),
+    }
     print(f"saved as {report.save('search', found, packages=packages, **more)}")
 
 
