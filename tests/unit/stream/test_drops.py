@@ -6,19 +6,22 @@ came before the feature and what comes from the drop on, and is refused everythi
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.features import TESTING, TRRW, drop, enable, log_of
-from support.tables import LOG, RawTable, add
+from support.tables import LOG, RawTable, add, features, metadata
 from tidegate.errors import LogTruncatedError, UnsupportedReaderFeatureError, VersionNotFoundError
 from tidegate.log.checkpoint.write import write_checkpoint
 from tidegate.log.snapshot import load
 from tidegate.protocol.feature import Registry
-from tidegate.spark.stream.offsets import BEFORE, StreamOffset
+from tidegate.spark.stream.offsets import BEFORE, Limits, StreamOffset
 from tidegate.spark.stream.tail import StreamOptions, Tail
 
 OLD = TESTING.without([TRRW])
@@ -205,3 +208,40 @@ def test_where_nothing_was_dropped_such_a_version_is_streamed_as_ever() -> None:
     table.delete_commits(2)
     tail = Tail(table.log, table.load(), StreamOptions(starting_version=2))
     assert stream(tail) == ["b", "c", "d"]
+
+
+PLAIN = features(writers=["appendOnly", "invariants", "checkpointProtection"])
+NEW = features("fromTheFuture", writers=["appendOnly", "invariants", "checkpointProtection"])
+
+
+@given(st.data())
+def test_a_stream_passes_on_every_version_up_to_the_first_that_it_may_not_read(data: st.DataObject) -> None:
+    """Any history of a feature that comes and goes, any place to begin, restart or pass over a gap."""
+    draw = data.draw
+    count = draw(st.integers(2, 10))
+    has = [*draw(st.lists(st.booleans(), min_size=count - 1, max_size=count - 1)), False]
+    boundary = {"delta.requireCheckpointProtectionBeforeVersion": str(count - 1)}
+    table = RawTable()
+    for version, new in enumerate(has):
+        changed = version == 0 or new != has[version - 1]
+        head = [metadata(configuration=boundary)] if version == 0 else []
+        table.commit(*([NEW if new else PLAIN] if changed else []), *head, add(str(version)))
+        if draw(st.booleans()):
+            table.checkpoint(version)
+    start = draw(st.integers(0, count - 1))
+    if draw(st.booleans()):
+        tail, at = Tail(table.log, table.load(), StreamOptions(starting_version=start)), None
+    else:
+        tail = Tail(table.log, table.load(), StreamOptions())
+        at = offset(tail, start)
+    readable = list(itertools.takewhile(lambda v: not has[v], range(start, count)))
+    passed: list[str] = []
+    refused_at = None
+    try:
+        while (end := tail.latest(at, Limits(draw(st.integers(1, 3)), None))) != at:
+            passed += tail.between(at, end).added.column("path").to_pylist()
+            at = end
+    except UnsupportedReaderFeatureError as e:
+        refused_at = e.version
+    assert passed == [str(v) for v in readable]
+    assert refused_at == (None if len(readable) == count - start else start + len(readable))
