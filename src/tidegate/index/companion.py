@@ -9,6 +9,7 @@ files are gone. The rows, their types and their partition values are the Delta t
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.errors import OptionError, SchemaInvalidError, TableExistsError
+from tidegate.errors import (
+    DeltaConcurrentModificationException,
+    OptionError,
+    SchemaInvalidError,
+    TableExistsError,
+)
 from tidegate.files.predicate import Predicate
 from tidegate.index.build import HEAP, SplitBuilder
 from tidegate.index.fields import DocMapping, kind_of, mapping_for
@@ -49,6 +55,8 @@ FOLDER = "_search_index"
 _TARGET = 256 << 20
 # A split is indexed anew once less than this part of its rows' files is left.
 _WORTH = 0.5
+_TRIES = 5
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -230,9 +238,25 @@ def refresh(
     storage_options: Mapping[str, str] | None = None,
     settings: Settings | None = None,
 ) -> Refreshed:
-    """Bring the companion up to the latest version of its Delta table, in one commit or none."""
+    """Bring the companion up to the latest version of its Delta table, in one commit or none.
+
+    Where somebody else has refreshed or merged it meanwhile, what is left to do is looked at anew.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return _refresh(log, spark, storage_options, settings or Settings())
+        except DeltaConcurrentModificationException as e:
+            _log.debug("%s: refreshed anew after %s", log.url, type(e).__name__)
+    return _refresh(log, spark, storage_options, settings or Settings())
+
+
+def _refresh(
+    log: IndexLog,
+    spark: SparkSession | None,
+    storage_options: Mapping[str, str] | None,
+    settings: Settings,
+) -> Refreshed:
     began = time.perf_counter()
-    settings = settings or Settings()
     current = log.snapshot()
     if current.configuration.get(COMPANION) != "true":
         raise OptionError("This is no companion index; only those are refreshed.", table=log.url)

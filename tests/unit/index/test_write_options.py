@@ -12,6 +12,7 @@ from tidegate.errors import OptionError, PredicateError
 from tidegate.index import after_write
 from tidegate.index.local import write_table
 from tidegate.index.log import IndexLog
+from tidegate.index.settings import Settings
 from tidegate.index.tables import Searchable
 
 OFF = {"purge.retentionCheckEnabled": "false"}
@@ -143,3 +144,12 @@ def test_options_of_others_and_what_is_switched_off_pass(table: Path) -> None:
         options={"mergeSchema": "false", "compression": "zstd", "partitionOverwriteMode": "STATIC"},
     )
     assert 3 in ids(table)
+
+
+def test_a_call_s_option_wins_over_the_session_and_the_session_over_the_default() -> None:
+    conf = {"spark.indextables.search.driverSplits": "3", "SPARK.INDEXTABLES.mergeOnWrite.enabled": "true"}
+    found = Settings({"search.driversplits": "7", "spark.other": "1"}, conf)
+    assert found.number("search.driverSplits", 32) == 7
+    assert found.flag("mergeOnWrite.enabled", False) is True
+    assert found.number("checkpoint.interval", 10) == 10
+    assert Settings(None, {"search.driverSplits": "3"}).get("search.driverSplits") is None
