@@ -22,12 +22,21 @@ import pyarrow.compute as pc
 from tidegate.errors import (
     DeltaConcurrentModificationException,
     OptionError,
-    SchemaInvalidError,
     TableExistsError,
 )
 from tidegate.files.predicate import Predicate
 from tidegate.index.build import HEAP, SplitBuilder
-from tidegate.index.fields import DocMapping, kind_of, mapping_for
+from tidegate.index.companion_columns import (
+    PHYSICAL,
+    PREFIX,
+    check_schema,
+    chosen,
+    current_names,
+    partition_names,
+    physical_names,
+    plain,
+)
+from tidegate.index.fields import DocMapping
 from tidegate.index.log import IndexLog
 from tidegate.index.search import run_here, run_on_executors
 from tidegate.index.settings import Settings
@@ -40,17 +49,13 @@ from tidegate.index.write_options import check_options
 from tidegate.log.index_actions import INDEX_ADD_SCHEMA
 from tidegate.log.snapshot import Snapshot
 from tidegate.opening import open as open_table
-from tidegate.schema.mapping import mapping_mode, physical_name
-from tidegate.schema.types import StructField, StructType
+from tidegate.schema.mapping import mapping_mode
 from tidegate.storage.opening import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PREFIX = "indextables.companion."
 SOURCE, SYNCED = PREFIX + "sourceTablePath", PREFIX + "lastSyncedVersion"
-# What the indexed columns are called in data files: that stays, whatever the table calls them.
-PHYSICAL = PREFIX + "physicalNames"
 FOLDER = "_search_index"
 _TARGET = 256 << 20
 # A split is indexed anew once less than this part of its rows' files is left.
@@ -103,7 +108,7 @@ def build(
         raise TableExistsError(
             "There is an index already.", table=log.url, hint="Use IndexTable.forPath(...).refresh()."
         )
-    mapping = _chosen(delta, columns, settings)
+    mapping = chosen(delta, columns, settings)
     log.create(
         plain(delta.schema).to_json(),
         delta.partition_columns,
@@ -113,74 +118,12 @@ def build(
             PREFIX + "sourceFormat": "delta",
             PREFIX + "fastFieldMode": "DISABLED",
             PREFIX + "includeColumns": msgspec.json.encode([f.column for f in mapping.fields]).decode(),
-            PHYSICAL: msgspec.json.encode(_physical_names(delta, mapping)).decode(),
+            PHYSICAL: msgspec.json.encode(physical_names(delta, mapping)).decode(),
             MAPPING: mapping.to_json(),
         },
     )
     refresh(log, spark, storage_options, settings)
     return log.url
-
-
-def plain(schema: StructType) -> StructType:
-    """A schema without the metadata of its columns."""
-    return schema.transform(lambda _, f: StructField(f.name, f.type, True))
-
-
-def _chosen(delta: Snapshot, columns: Sequence[str] | None, settings: Settings) -> DocMapping:
-    """The fields of the columns that are to be searched."""
-    schema = plain(delta.schema)
-    aside = {p.casefold() for p in delta.partition_columns}
-    if columns is None:
-        wanted = [f for f in schema.fields if f.name.casefold() not in aside and _can(f)]
-    else:
-        wanted = []
-        for name in columns:
-            found = schema.field(name)
-            if found is None:
-                raise OptionError(
-                    f"The Delta table has no column {name}.", hint=f"It has {', '.join(schema.names[:20])}."
-                )
-            if found.name.casefold() not in aside:
-                wanted.append(found)
-    if not wanted:
-        raise OptionError("No column is left to be indexed.")
-    return mapping_for(StructType(tuple(wanted)), (), settings)
-
-
-def _can(field: StructField) -> bool:
-    try:
-        kind_of(field.type, field.name)
-    except SchemaInvalidError:
-        return False
-    return True
-
-
-def _physical_names(delta: Snapshot, mapping: DocMapping) -> dict[str, str]:
-    mode = mapping_mode(delta.metadata)
-    found = ((f.column, delta.schema.field(f.column)) for f in mapping.fields)
-    return {column: physical_name(field, mode) for column, field in found if field is not None}
-
-
-def current_names(index: IndexSnapshot, delta: Snapshot) -> dict[str, str]:
-    """What the table calls the indexed columns at the version of ``delta``, by their names in the index.
-
-    A column that is gone has none, nor has one whose type is another: what was indexed does not tell of it.
-    """
-    mode = mapping_mode(delta.metadata)
-    here = {physical_name(field, mode): field.name for field in delta.schema.fields}
-    schema, physical = plain(delta.schema), _stored_names(index)
-    out = {}
-    for field in mapping_of(index).fields:
-        name = here.get(physical.get(field.column, field.column))
-        found = None if name is None else schema.field(name)
-        if found is not None and found.type == field.type:
-            out[field.name] = found.name
-    return out
-
-
-def _stored_names(index: IndexSnapshot) -> dict[str, str]:
-    text = index.configuration.get(PHYSICAL)
-    return {} if text is None else msgspec.json.decode(text, type=dict[str, str])
 
 
 def live_files(delta: Snapshot, predicate: Predicate | None) -> pa.Table:
@@ -263,7 +206,7 @@ def _refresh(
     log.check_writable(current)
     delta = open_table(current.configuration[SOURCE], storage_options=storage_options)
     mapping, names = mapping_of(current), current_names(current, delta)
-    _check_schema(delta, mapping, names, log.url)
+    check_schema(delta, mapping, names, log.url)
     files = live_files(delta, None)
     keep, gone = _sorted_out(current, files)
     covered = pa.array(sorted(keep), pa.string())
@@ -296,19 +239,6 @@ def _refresh(
     return Refreshed(
         done.version, delta.version, new.num_rows, adds.num_rows, len(gone), time.perf_counter() - began
     )
-
-
-def _check_schema(delta: Snapshot, mapping: DocMapping, names: Mapping[str, str], url: str) -> None:
-    for field in mapping.fields:
-        if field.name in names:
-            continue
-        found = plain(delta.schema).field(field.column)
-        now = "is gone" if found is None or found.type == field.type else f"is {found.type} now"
-        raise SchemaInvalidError(
-            f"The indexed column {field.column} was {field.type} and {now}.",
-            table=url,
-            hint="Build a new companion for the table as it is.",
-        )
 
 
 def _sorted_out(current: IndexSnapshot, files: pa.Table) -> tuple[set[str], list[str]]:
@@ -348,12 +278,6 @@ def _grouped(new: pa.Table, delta: Snapshot, target: int) -> list[FileGroup]:
             total += size
         out.append(FileGroup(tuple(part), key))
     return out
-
-
-def partition_names(delta: Snapshot) -> list[tuple[str, str]]:
-    mode = mapping_mode(delta.metadata)
-    fields = [(p, delta.schema.field(p)) for p in delta.partition_columns]
-    return [(p, physical_name(f, mode)) for p, f in fields if f is not None]
 
 
 def _adds(commits: pa.Table, mapping: DocMapping, version: int) -> pa.Table:

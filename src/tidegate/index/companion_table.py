@@ -18,14 +18,8 @@ import pyarrow as pa
 from tidegate.files import partitions
 from tidegate.files.stats import decode as decode_stats
 from tidegate.index.cache import SplitFile
-from tidegate.index.companion import (
-    SOURCE,
-    current_names,
-    live_files,
-    partition_names,
-    plain,
-    source_table,
-)
+from tidegate.index.companion import SOURCE, live_files, source_table
+from tidegate.index.companion_columns import current_names, partition_names, plain
 from tidegate.index.prune import implied
 from tidegate.index.query import All, Node
 from tidegate.index.snapshot import IndexSnapshot
