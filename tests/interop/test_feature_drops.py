@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -39,6 +41,11 @@ WRITERS = {
 PROTECTED = sorted(set(USES) - WRITERS)
 
 
+def some(features: Iterable[str], *few: str) -> list[Any]:
+    """Each feature; but for a ``few`` they are for deep runs, since the peer takes its time."""
+    return [pytest.param(f, marks=() if f in few else (pytest.mark.deep,)) for f in sorted(features)]
+
+
 @pytest.fixture(scope="module")
 def peer() -> DeltaSpark:
     return delta_spark()
@@ -65,7 +72,7 @@ def age(path: Path, days: int) -> None:
             os.utime(file, (moment, moment))
 
 
-@pytest.mark.parametrize("feature", sorted(USES))
+@pytest.mark.parametrize("feature", some(USES, *READERS))
 def test_delta_spark_reads_every_version_after_our_drop_and_goes_on(
     peer: DeltaSpark, tmp_path: Path, feature: str
 ) -> None:
@@ -87,7 +94,7 @@ def test_delta_spark_reads_every_version_after_our_drop_and_goes_on(
     assert [f.code for f in verify(table.log).errors] == []
 
 
-@pytest.mark.parametrize("feature", PROTECTED)
+@pytest.mark.parametrize("feature", some(PROTECTED, "deletionVectors", "v2Checkpoint"))
 def test_delta_sparks_own_cleanup_keeps_our_drop_right(
     peer: DeltaSpark, tmp_path: Path, feature: str
 ) -> None:
@@ -118,7 +125,7 @@ BY_THEM = {
 }
 
 
-@pytest.mark.parametrize("feature", sorted(BY_THEM))
+@pytest.mark.parametrize("feature", some(BY_THEM, "columnMapping", "deletionVectors", "v2Checkpoint"))
 def test_we_read_write_and_clean_up_after_delta_sparks_drop(
     peer: DeltaSpark, tmp_path: Path, feature: str
 ) -> None:
