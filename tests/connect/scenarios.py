@@ -252,6 +252,50 @@ def can_tell_by_name_what_stopped_a_stream(spark: SparkSession, path: str) -> No
     assert isinstance(query.exception(), StreamSourceChangedError)
 
 
+def can_stream_the_change_feed(spark: SparkSession, path: str) -> None:
+    for property in ("enableChangeDataFeed", "enableDeletionVectors"):
+        spark.conf.set(f"{DEFAULTS}{property}", "true")
+    try:
+        frame = spark.range(0, 4, 1, 1).selectExpr("id", "id % 2 as p", "'old' as v")
+        frame.write.format("delta").partitionBy("p").save(path)
+    finally:
+        for property in ("enableChangeDataFeed", "enableDeletionVectors"):
+            spark.conf.unset(f"{DEFAULTS}{property}")
+    table = tidegate.DeltaTable.forPath(spark, path)
+    _streamed(spark, path, readChangeFeed=True)
+    table.delete("id = 2")
+    table.update("id = 3", {"v": "'new'"})
+    _streamed(spark, path, readChangeFeed=True)
+    out = spark.read.format("delta").load(path + "-out").drop("_commit_timestamp")
+    assert sorted(tuple(r) for r in out.collect()) == [
+        (0, 0, "old", "insert", 0),
+        (1, 1, "old", "insert", 0),
+        (2, 0, "old", "delete", 1),
+        (2, 0, "old", "insert", 0),
+        (3, 1, "new", "update_postimage", 2),
+        (3, 1, "old", "insert", 0),
+        (3, 1, "old", "update_preimage", 2),
+    ]
+    times = spark.read.format("delta").load(path + "-out").select("_commit_timestamp").distinct().collect()
+    assert len(times) == 3
+
+
+def can_stream_from_and_into_tables_by_name(spark: SparkSession, path: str) -> None:
+    spark.range(3).write.format("delta").option("path", path).saveAsTable("connect_source")
+    try:
+        for _ in range(2):
+            writer = spark.readStream.table("connect_source").writeStream.format("delta").clusterBy("id")
+            writer = writer.option("checkpointLocation", path + "-checkpoint").trigger(availableNow=True)
+            assert writer.toTable("connect_target").awaitTermination(240)
+        target = tidegate.DeltaTable.forName(spark, "connect_target")
+        assert target.detail().collect()[0].clusteringColumns == ["id"]
+        found = spark.sql("SELECT count(*), max(id) FROM connect_target JOIN connect_source USING (id)")
+        assert [tuple(r) for r in found.collect()] == [(3, 2)]
+    finally:
+        for name in ("connect_source", "connect_target"):
+            spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
 def can_use_tables_in_a_function_for_batches(spark: SparkSession, path: str) -> None:
     spark.range(2).write.format("delta").save(path)
     copy = path + "-copy"

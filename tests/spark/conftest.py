@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from support.session import shared_session
+from support.connect_suite import CLASSIC_ONLY
+from support.session import CONNECT, shared_session
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if CONNECT:
+        for item in items:
+            name = getattr(item, "originalname", item.name)
+            reason = CLASSIC_ONLY.get(f"{item.path.name}::{name}")
+            if reason is not None:
+                item.add_marker(pytest.mark.skip(reason=f"classic sessions alone: {reason}"))
 
 
 @pytest.fixture(scope="session")

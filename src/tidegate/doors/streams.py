@@ -36,7 +36,6 @@ from tidegate.spark.jvm import is_connect
 from tidegate.spark.stream.sink import passed_on
 
 FORMAT = "delta"
-_FIRST = "Create the table first, then stream into its path."
 _OF_THE_QUERY = frozenset({"path", "checkpointlocation", "queryname"})
 _CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 
@@ -59,8 +58,7 @@ def install(
     wrap(writer, "start", _start)
     wrap(writer, "toTable", _to_table)
     wrap(query, "exception", _exception)
-    if reader is DataStreamReader:
-        wrap(reader, "table", _table)
+    wrap(reader, "table", _table)
 
 
 def _noting_schema(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -143,10 +141,8 @@ def _start(original: Callable[..., Any]) -> Callable[..., Any]:
         if where is None:
             raise OptionError("There is no path to write to.", hint='Write .start("/path/of/the/table").')
         sink.check(where)
-        if sink.clusters and is_connect(_session(self)):
-            raise OptionError("On Spark Connect a stream does not cluster the table it makes.", hint=_FIRST)
         if sink.clusters:
-            table_at(self._df, where, partition_by=sink.partitions, cluster_by=sink.clusters)
+            table_at(_frame(self), where, partition_by=sink.partitions, cluster_by=sink.clusters)
         sink.receive(where)
         return original(self, outputMode=outputMode, queryName=queryName, **options)
 
@@ -165,24 +161,22 @@ def _to_table(original: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         chosen = format or notes(self).get("format")
         ours = _is_ours(_session(self), chosen)
-        if not ours and not chosen and is_enabled(_session(self)) and not is_connect(_session(self)):
+        if not ours and not chosen and is_enabled(_session(self)):
             ours = location_of(_session(self), tableName) is not None
         if not ours:
             _release(self)
             return original(self, tableName, format, outputMode, partitionBy, queryName, **options)
-        if is_connect(_session(self)):
-            raise OptionError("On Spark Connect a stream goes into a table by its path.", hint=_FIRST)
         sink = _Sink(self, outputMode, partitionBy, options)
         sink.check(location_of(_session(self), tableName))
         where = table_for(
-            self._df,
+            _frame(self),
             tableName,
             partition_by=sink.partitions,
             cluster_by=sink.clusters,
             options=sink.options,
         )
         sink.receive(where)
-        start = original_of(DataStreamWriter, "start")
+        start = original_of(type(self), "start")
         return start(self, outputMode=outputMode, queryName=queryName, **options)
 
     return toTable
@@ -285,6 +279,16 @@ def _session(target: Any) -> Any:
     """The session of a reader or writer, classic or of Spark Connect."""
     held = ("_spark", "_session", "_client")
     return next(found for name in held if (found := getattr(target, name, None)) is not None)
+
+
+def _frame(writer: Any) -> DataFrame:
+    """The DataFrame that a writer streams; on Spark Connect it holds the plan alone."""
+    if not is_connect(_session(writer)):
+        frame: DataFrame = writer._df
+        return frame
+    from pyspark.sql.connect.dataframe import DataFrame as Remote
+
+    return Remote(writer._write_stream._child, writer._session)
 
 
 def _is_ours(spark: SparkSession, chosen: str | None) -> bool:

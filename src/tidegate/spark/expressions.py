@@ -55,7 +55,7 @@ def analysed(frame: DataFrame, condition: str | Column, what: str) -> Analysed:
     try:
         filtered = frame.where(column)
         if jvm.is_connect(frame.sparkSession):
-            _ = filtered.schema
+            analyse(filtered)
             text = condition if isinstance(condition, str) else sql_of(condition)
             found = _of_text(text) if text is not None else replace(_of_text(shown(condition)), is_sql=False)
         else:
@@ -79,6 +79,14 @@ def analysed(frame: DataFrame, condition: str | Column, what: str) -> Analysed:
             errorClass="DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED",
         )
     return found
+
+
+def analyse(frame: DataFrame) -> None:
+    """Have a plan of Spark Connect analysed now, which else happens when it runs.
+
+    A client takes the columns of a filtered frame to be those it knows already, so others are asked for.
+    """
+    _ = frame.select(F.lit(1)).schema
 
 
 def _of_plan(frame: DataFrame, plan: Any, text: str) -> Analysed:

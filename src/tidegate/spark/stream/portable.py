@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -19,20 +20,24 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from tidegate.errors import OptionError
 from tidegate.files import partitions
 from tidegate.log.actions import Add, from_batch
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
-from tidegate.schema.types import TIMESTAMP
+from tidegate.schema.types import LONG, STRING, TIMESTAMP
+from tidegate.schema.types import StructField as Field
+from tidegate.schema.types import StructType as StoredType
 from tidegate.spark import failures
 from tidegate.spark.scan import vectors
+from tidegate.spark.scan.change_files import CHANGE, TIME, VERSION, ChangeFiles
+from tidegate.spark.scan.change_files import FILES as CHANGED_FILES
+from tidegate.spark.scan.native import HIDDEN
 from tidegate.spark.scan.portable import task_names, task_plan, zoned
 from tidegate.spark.scan.projection import Layout, spark_type
 from tidegate.spark.scan.readers import Reading, reading
 from tidegate.spark.stream.carried import carrying
 from tidegate.spark.stream.offsets import BEFORE, NO_LIMITS, StreamOffset
-from tidegate.spark.stream.tail import StreamOptions, Tail
+from tidegate.spark.stream.tail import Slice, StreamOptions, Tail
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -47,6 +52,7 @@ except ImportError:
     HAS_LIMITS = False
     _Base = object
 
+_OF_CHANGES = (Field(VERSION, LONG), Field(TIME, TIMESTAMP), Field(CHANGE, STRING))
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 NAME = "tidegate_files"
@@ -124,8 +130,11 @@ class FilesReader(DataSourceStreamReader, _Base):  # type: ignore[misc]
         to = self._tail.offset(json.dumps(end))
         assert to is not None
         found = self._tail.between(self._offset(start), to)
-        files = pa.concat_tables([found.initial, found.added])
-        return _tasks(self._tail.shape, files) if files.num_rows else []
+        if self._tail.options.changes:
+            files = _changed(self._tail, found)
+        else:
+            files = pa.concat_tables([found.initial, found.added])
+        return _tasks(self._tail.shape, files, self._tail.options.changes) if files.num_rows else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Files)
@@ -145,9 +154,21 @@ def _said(offset: StreamOffset) -> dict[str, Any]:
     return found
 
 
-def _tasks(shape: Snapshot, files: pa.Table) -> list[InputPartition]:
+def _changed(tail: Tail, between: Slice) -> pa.Table:
+    """The files that hold the changes between two offsets."""
+    found = ChangeFiles(tail.log, tail.shape)
+    if between.initial_version is not None:
+        at = between.initial_version
+        began = tail.shape if at == tail.shape.version else load(tail.log, at)
+        found.begin_with(began.version, began.timestamp_ms, between.initial)
+    if between.first <= between.last:
+        found.read(between.first, between.last)
+    return pa.Table.from_pylist([*found.cdc, *found.inferred], CHANGED_FILES)
+
+
+def _tasks(shape: Snapshot, files: pa.Table, changes: bool) -> list[InputPartition]:
     """The files, spread over tasks by their sizes."""
-    rows = _constants(shape, files)
+    rows = _constants(shape, files, changes)
     sizes = files.column("size").to_pylist()
     count = min(len(rows), max(_FEW, sum(sizes) // _TASK_BYTES))
     bins: list[list[Any]] = [[] for _ in range(count)]
@@ -159,10 +180,17 @@ def _tasks(shape: Snapshot, files: pa.Table) -> list[InputPartition]:
     return [_Files(b) for b in bins if b]
 
 
-def _constants(shape: Snapshot, files: pa.Table) -> list[tuple[str, list[str | None], bytes | None]]:
+def _constant_fields(layout: Layout, changes: bool) -> tuple[Field, ...]:
+    """What is constant in a file: partition values, and in a stream of changes what changed, and when."""
+    return (*layout.partitions.fields, *(_OF_CHANGES if changes else ()))
+
+
+def _constants(
+    shape: Snapshot, files: pa.Table, changes: bool
+) -> list[tuple[str, list[str | None], bytes | None]]:
     values = files.column("partitionValues").combine_chunks()
     texts = []
-    for f in Layout.of(shape.metadata).partitions.fields:
+    for f in _constant_fields(Layout.of(shape.metadata), changes):
         raw = partitions.raw(values, f.name)
         texts.append((zoned(raw) if f.type == TIMESTAMP else raw).to_pylist())
     described = files.append_column("dataChange", pa.array([True] * files.num_rows, pa.bool_()))
@@ -172,6 +200,9 @@ def _constants(shape: Snapshot, files: pa.Table) -> list[tuple[str, list[str | N
         if add.deletion_vector is not None
     }
     hidden = vectors.read_all(shape.log, deleted) if deleted else {}
+    if HIDDEN in files.column_names:
+        given = enumerate(files.column(HIDDEN).to_pylist())
+        hidden = {**hidden, **{i: bitmap for i, bitmap in given if bitmap is not None}}
     names = task_names(shape.url, files)
     return [(name, [t[i] for t in texts], hidden.get(i)) for i, name in enumerate(names)]
 
@@ -181,14 +212,9 @@ def _constants(shape: Snapshot, files: pa.Table) -> list[tuple[str, list[str | N
 
 def stream(spark: SparkSession, shape: Snapshot, options: StreamOptions) -> DataFrame:
     """A streaming DataFrame of the table's columns."""
-    if options.changes:
-        raise OptionError(
-            "A stream of the change feed needs a classic session; on Spark Connect it is read in batches.",
-            table=shape.url,
-        )
     layout = Layout.of(shape.metadata)
-    plan, schema = task_plan(shape, layout)
-    kinds = layout.partitions.fields
+    kinds = _constant_fields(layout, options.changes)
+    plan, schema = file_plan(shape, layout, options.changes)
     names = [f"__tidegate_value_{i}" for i in range(len(kinds))]
     out = StructType(
         [
@@ -201,14 +227,24 @@ def stream(spark: SparkSession, shape: Snapshot, options: StreamOptions) -> Data
     source = spark.readStream.format(NAME).option("path", shape.url).option("version", shape.version)
     files = source.option("stream", msgspec.json.encode(options).decode()).load()
     failures.watch(f"file:{shape.url}" if shape.url.startswith("/") else shape.url, shape.url)
-    frame = files.mapInArrow(_reading(plan, [*names, vectors.COLUMN]), out)
+    frame = files.mapInArrow(reading_files(plan, [*names, vectors.COLUMN]), out)
     frame = frame.where(vectors.is_live(F.col(vectors.COLUMN), F.col(plan.row)))
     typed = [F.col(n).cast(spark_type(f.type)).alias(f.name) for n, f in zip(names, kinds, strict=True)]
     data = [F.col("`" + f.name.replace("`", "``") + "`") for f in layout.data.fields]
-    return frame.select(*data, *typed).select(*layout.columns())
+    if not options.changes:
+        return frame.select(*data, *typed).select(*layout.columns())
+    *typed, inferred = typed
+    kind = F.coalesce(F.col(CHANGE), inferred).alias(CHANGE)
+    return frame.select(*data, *typed, kind).select(*layout.columns(), CHANGE, VERSION, TIME)
 
 
-def _reading(plan: Reading, constants: list[str]) -> Task:
+def file_plan(shape: Snapshot, layout: Layout, changes: bool) -> tuple[Reading, StructType]:
+    """What tasks read from files; a change file says of each row what changed, others lack that column."""
+    said = (Field(CHANGE, STRING),) if changes else ()
+    return task_plan(shape, replace(layout, data=StoredType((*layout.data.fields, *said))))
+
+
+def reading_files(plan: Reading, constants: list[str]) -> Task:
     """Tasks that read the files named in their rows, and repeat what is constant in each."""
     run = reading(plan)
     kinds = [*([pa.string()] * (len(constants) - 1)), pa.binary()]

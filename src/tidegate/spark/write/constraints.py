@@ -22,6 +22,8 @@ from tidegate.schema.columns import generated_columns, invariants, not_null
 from tidegate.schema.constraints import check_constraints
 from tidegate.schema.paths import Path, join_path
 from tidegate.spark import failures
+from tidegate.spark.expressions import analyse
+from tidegate.spark.jvm import is_connect
 
 REPLACE_WHERE = "replaceWhere"
 LENGTH = "length of "
@@ -86,6 +88,8 @@ def enforced(
         try:
             condition = _condition(frame, constraint)
             frame = frame.where(condition if spared is None else F.when(spared, True).otherwise(condition))
+            if is_connect(frame.sparkSession):
+                analyse(frame)
         except (ParseException, AnalysisException) as e:
             raise SchemaInvalidError(
                 f"The constraint {constraint.name} ({constraint.sql}) cannot be evaluated: "

@@ -1,0 +1,47 @@
+"""Which behaviours of a classic session are tested over Spark Connect too, and which cannot be.
+
+The tests are those below ``tests/spark``, run in a process whose session is a Connect client (see
+``session``). The default run takes a few of each file; with the large budgets all of every file run.
+"""
+
+from __future__ import annotations
+
+# By file: the tests that the default run takes.
+BEHAVIOURS: dict[str, tuple[str, ...]] = {
+    "test_alter.py": ("test_columns_are_renamed_and_dropped_under_column_mapping",),
+    "test_builder.py": ("test_a_table_by_name_is_made_found_and_replaced",),
+    "test_catalog_tables.py": (
+        "test_a_managed_table_is_seen_everywhere_a_name_can_stand",
+        "test_every_query_sees_the_newest_version_and_one_alone",
+    ),
+    "test_clone.py": ("test_both_tables_go_their_own_ways",),
+    "test_constraints.py": ("test_a_constraint_that_does_not_parse_is_named_before_any_job",),
+    "test_convert.py": ("test_files_become_a_table_with_statistics",),
+    "test_delete.py": (
+        "test_rows_that_match_go_and_the_others_stay",
+        "test_nothing_that_matches_is_no_commit",
+        "test_a_feed_of_files_that_leave_whole_and_in_part",
+    ),
+    "test_failures_at_the_call.py": (
+        "test_a_data_file_that_is_missing",
+        "test_a_constraint_that_is_violated",
+    ),
+    "test_merge.py": (
+        "test_matches_are_updated_and_the_rest_inserted",
+        "test_new_columns_join_the_table",
+    ),
+    "test_optimize.py": ("test_deletion_vectors_are_purged",),
+    "test_replace_where.py": ("test_rows_that_match_leave_and_the_new_ones_come",),
+    "test_restore.py": ("test_rows_schema_and_files_are_what_they_were",),
+    "test_sql.py": ("test_insert_in_every_form",),
+    "test_update.py": ("test_rows_that_match_get_new_values",),
+}
+
+_JOBS = "Spark Connect has no SparkContext whose jobs could be counted"
+_NATIVE = "it looks at the native plan"
+
+# What a Connect client cannot do, or has no way to show.
+CLASSIC_ONLY: dict[str, str] = {
+    "test_catalog_tables.py::test_a_name_is_planned_natively_with_the_filters_of_the_query": _NATIVE,
+    "test_delete.py::test_a_predicate_on_partitions_reads_no_file": _JOBS,
+}
