@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.features import checkpoints, commits, versions
 from support.tables import (
     DAY,
     FORMS,
@@ -94,19 +95,6 @@ def client(table: RawTable, registry: Registry) -> TableLog:
 
 def clean(table: RawTable, expired: int, registry: Registry = DELTA) -> Cleanup | None:
     return clean_up(load(client(table, registry)), before=expire(table, expired))
-
-
-def versions(table: RawTable, *kinds: Kind) -> list[int]:
-    found = (parse(n) for n in table.names())
-    return sorted({n.version for n in found if n is not None and n.kind in kinds})
-
-
-def commits(table: RawTable) -> list[int]:
-    return versions(table, Kind.COMMIT)
-
-
-def checkpoints(table: RawTable) -> list[int]:
-    return versions(table, Kind.CLASSIC, Kind.PART, Kind.V2)
 
 
 def whole(table: RawTable, since: int) -> None:

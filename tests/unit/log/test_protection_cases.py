@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from support.features import checkpoints, commits
 from support.tables import DAY, HOUR, LOG, RawTable, Wire, add, features, metadata
-from tidegate.log.names import Kind, parse
 from tidegate.log.retention import clean_up
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
@@ -25,7 +25,6 @@ PLAIN = features("v2Checkpoint", writers=BASE)
 FOR_READING = features("deletionVectors", "v2Checkpoint", writers=BASE)
 FOR_WRITING = features("v2Checkpoint", writers=[*BASE, "domainMetadata"])
 OLD = DELTA.without(["deletionVectors", "domainMetadata"])
-ALL = tuple(range(16))
 
 
 @dataclass(frozen=True)
@@ -117,21 +116,16 @@ def made(case: Case) -> RawTable:
     return table
 
 
-def versions(table: RawTable, *kinds: Kind) -> tuple[int, ...]:
-    found = (parse(n) for n in table.names())
-    return tuple(sorted({n.version for n in found if n is not None and n.kind in kinds}))
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_what_a_cleanup_leaves(name: str) -> None:
     case = CASES[name]
     table = made(case)
-    before = versions(table, Kind.COMMIT)
+    before = commits(table)
     old = TableLog(table.store, clock=table.clock, registry=OLD)
     moment = table.store.head(f"{LOG}/{case.expired:020d}.json").modified
     clean_up(load(old), before=moment)
-    assert versions(table, Kind.COMMIT) == tuple(v for v in before if v >= case.first)
-    assert versions(table, Kind.CLASSIC) == case.left
+    assert commits(table) == [v for v in before if v >= case.first]
+    assert checkpoints(table) == list(case.left)
     if case.every_protocol_known:
         assert verify(table.log, data=False).errors == ()
 
@@ -140,5 +134,5 @@ def test_a_start_that_has_not_expired_itself_is_none() -> None:
     """Commits 0 to 7 have expired, the checkpoint of 8 has not: versions that are kept need the one of 6."""
     table = made(Case(2, (6, 8), 7, 6, (6, 8, 10)))
     clean_up(table.load(), before=table.store.head(f"{LOG}/{7:020d}.json").modified)
-    assert versions(table, Kind.COMMIT) == ALL[6:]
-    assert versions(table, Kind.CLASSIC) == (6, 8, 10)
+    assert commits(table) == list(range(6, 16))
+    assert checkpoints(table) == [6, 8, 10]
