@@ -21,17 +21,17 @@ pytestmark = pytest.mark.spark
 # Of each kind of rule one pair: stepped over, or a conflict.
 SAMPLE = [
     ("plain", "delete", "delete elsewhere", None),
+    ("plain", "update", "delete elsewhere", None),
     ("plain", "update", "update", "ConcurrentAppendException"),
-    ("plain", "merge upserts", "delete", "ConcurrentAppendException"),
+    ("plain", "merge below", "delete elsewhere", None),
+    ("plain", "merge below", "delete", "ConcurrentAppendException"),
     ("plain", "optimize", "append", None),
     ("plain", "optimize", "track rows", None),
     ("plain", "add a constraint", "append among the rows", "ConcurrentAppendException"),
-    ("plain", "vacuum", "restore", None),
     ("everything", "update", "delete elsewhere", None),
-    ("everything", "merge upserts", "delete elsewhere", None),
+    ("everything", "merge below", "delete elsewhere", None),
     ("everything", "delete", "rename a column", "MetadataChangedException"),
-    ("everything", "dynamic overwrite", "delete", None),
-    ("everything", "drop the vectors' feature", "delete elsewhere", "ProtocolChangedException"),
+    ("everything", "delete elsewhere", "truncate", "ConcurrentDeleteReadException"),
 ]
 
 

@@ -13,9 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from support import victims
-from support.killing import Nursery, nursery
+import tidegate
+from support import index_victims, victims
+from support.killing import Nursery, nursery, spark_nursery
 from support.nursery import CALLS, VISIBLE
+from support.outcomes import state_of
+from support.race_tables import FLAVOURS, LAST, copied, make
+from support.session import shared_session
 from tidegate.log.table_log import TableLog
 from tidegate.log.verify import verify
 
@@ -97,4 +101,100 @@ def test_a_command_killed_at_any_call_leaves_one_version_or_the_other_and_runs_a
         assert again is not None
         assert again.same(after), again.difference(after)
         _sound(path)
+        shutil.rmtree(tmp_path / f"at-{at}")
+
+
+# ---------------------------------------------------------------------------- index tables
+
+
+@pytest.mark.parametrize("name", index_victims.INDEX)
+def test_a_command_on_an_index_table_killed_at_any_call_shows_no_half_split(
+    running: Nursery, tmp_path: Path, name: str, deep: bool
+) -> None:
+    # The path of its source is in a companion's metadata, so every attempt happens at one place.
+    place, kept = tmp_path / "place", tmp_path / "kept"
+    index_victims.make(name, place)
+    place.rename(kept)
+
+    def fresh() -> None:
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(kept, place)
+
+    calls = CALLS if deep else ("link", "replace")
+    fresh()
+    before = index_victims.found(place)
+    whole = running.run(name, str(place), calls=calls)
+    assert whole.code == 0
+    after = index_victims.found(place)
+    assert whole.calls, "the command writes something"
+    for at in range(1, whole.calls + 1):
+        fresh()
+        assert running.run(name, str(place), at=at, calls=calls).killed
+        left = index_victims.found(place)
+        assert left in (before, after)
+        if left == before:
+            assert running.run(name, str(place)).code == 0
+            assert index_victims.found(place) == after
+
+
+# ---------------------------------------------------------------------------- with Spark
+
+ON_SPARK = [
+    "delete",
+    "delete elsewhere",
+    "update",
+    "merge upserts",
+    "merge by source",
+    "optimize",
+    "purge",
+    "overwrite",
+    "replace where",
+    "add a constraint",
+    "drop the vectors' feature",
+]
+# By default one of each kind: rows that leave, rows that move, rows that stay.
+SOME = {"delete", "merge upserts", "optimize"}
+
+
+@pytest.fixture(scope="module")
+def spark_templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("templates")
+    return {
+        name: make(shared_session(), FLAVOURS[name], str(folder / name / "table"))
+        for name in ("plain", "everything")
+    }
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("flavour", ["plain", pytest.param("everything", marks=pytest.mark.deep)])
+@pytest.mark.parametrize(
+    "name", [n if n in SOME else pytest.param(n, marks=pytest.mark.deep) for n in ON_SPARK]
+)
+def test_a_command_on_spark_killed_at_any_call_leaves_one_version_or_the_other_and_runs_again(
+    spark_templates: dict[str, str], tmp_path: Path, name: str, flavour: str, deep: bool
+) -> None:
+    """The driver's Python is killed, which is where the log is written; its JVM serves the next one."""
+
+    def fresh(label: str) -> str:
+        return copied(spark_templates[flavour], tmp_path / label / "table")
+
+    with_spark = spark_nursery()
+    before = state_of(tidegate.open(fresh("before")), known=0)
+    path = fresh("whole")
+    calls = CALLS if deep else ("link",)
+    whole = with_spark.run(name, path, calls=calls)
+    assert whole.code == 0
+    after = state_of(tidegate.open(path), known=0)
+    assert whole.calls, "the command writes something"
+    for at in range(1, whole.calls + 1):
+        path = fresh(f"at-{at}")
+        assert with_spark.run(name, path, at=at, calls=calls).killed
+        _sound(path)
+        left = state_of(tidegate.open(path), known=0)
+        assert left.rows in (before.rows, after.rows)
+        if tidegate.open(path).version == LAST or left != after:
+            assert with_spark.run(name, path).code == 0
+            _sound(path)
+            assert state_of(tidegate.open(path), known=0) == after
         shutil.rmtree(tmp_path / f"at-{at}")

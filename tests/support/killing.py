@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import tidegate
 from support.nursery import VISIBLE
+from support.victim import STOPPED
 
 PATHS = os.pathsep.join(
     [str(Path(tidegate.__file__).resolve().parent.parent), str(Path(__file__).resolve().parent.parent)]
@@ -22,11 +25,12 @@ PATHS = os.pathsep.join(
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended: by SIGKILL, or by itself; and how many calls to the disk it had made."""
+    """How a command ended: by SIGKILL, or by itself; its calls to the disk until then, its error by name."""
 
     killed: bool
     code: int | None
     calls: int
+    error: str | None = None
 
 
 class Nursery:
@@ -42,13 +46,31 @@ class Nursery:
         assert line, "the nursery has ended"
         return json.loads(line)
 
-    def run(self, command: str, path: str, *, at: int = 0, calls: Sequence[str] = VISIBLE) -> Ended:
-        """Run a command, killed before the ``at``-th of its ``calls`` where it gets there."""
-        order = {"do": command, "path": path, "at": at, "calls": list(calls)}
+    def _order(self, **order: Any) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
+
+    def run(self, command: str, path: str, *, at: int = 0, calls: Sequence[str] = VISIBLE) -> Ended:
+        """Run a command, killed before the ``at``-th of its ``calls`` where it gets there."""
+        self._order(do=command, path=path, at=at, calls=list(calls))
         return Ended(**self._answer())
+
+    def interrupted(self, command: str, path: str, directory: Path, work: Callable[[], object]) -> Ended:
+        """Run a command, and ``work`` in this process while the other one stands before its commit."""
+        directory.mkdir()
+        os.mkfifo(directory / STOPPED)
+        # Held open for reading and writing, so that neither end waits for the other.
+        descriptor = os.open(directory / STOPPED, os.O_RDWR)
+        try:
+            self._order(do=command, path=path, stop=str(directory))
+            said = json.loads(os.read(descriptor, 65536))
+            work()
+            with open(said["gate"], "w"):
+                pass
+            return Ended(**self._answer())
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager
@@ -70,3 +92,11 @@ def nursery(*arguments: str) -> Iterator[Nursery]:
         process.stdout.close()
         process.kill()
         process.wait()
+
+
+@lru_cache(maxsize=1)
+def spark_nursery() -> Nursery:
+    """The one nursery with a session that the tests of a process share."""
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(nursery("spark"))

@@ -2,9 +2,9 @@
 
 It is warm (everything is imported, and with ``spark`` a session is running), reads orders from its input,
 one JSON object a line, and carries each out in a fork of itself, which sends itself SIGKILL at the point
-the order names: before the n-th call that goes to the disk. The answer says how many such calls there
-were, and how the child ended. With a session the children speak to the nursery's JVM over connections of
-their own, so that a death costs no new JVM.
+the order names: before the n-th call that goes to the disk. Or it stops where it is about to commit, says so
+and waits (``support.victim``). The answer says how many calls there were, and how the child ended. With a
+session the children speak to the JVM of the nursery over connections of their own: a death costs no new one.
 """
 
 from __future__ import annotations
@@ -50,15 +50,41 @@ def dying_at(number: int, calls: Sequence[str], said: int) -> None:
 
 
 def _own_connections() -> None:
-    """Leave the parent's connections to the JVM alone: a fork shares them, and two cannot speak at once."""
+    """Leave the parent's connections to the JVM alone: a fork shares them, and two cannot speak at once.
+
+    The JVM calls back to whoever asked for it last.
+    """
     from pyspark import SparkContext
+    from pyspark.java_gateway import ensure_callback_server_started
 
     gateway: Any = SparkContext._gateway
     client = gateway._gateway_client
     # Kept, since a connection that is given up says goodbye.
-    client.parents = (client.deque, client.thread_connection)
+    client.parents = (client.deque, client.thread_connection, gateway.__dict__.get("_callback_server"))
     client.deque = collections.deque()
     client.thread_connection = threading.local()
+    gateway._callback_server = None
+    ensure_callback_server_started(gateway)
+
+
+def _work(spark: Any, order: dict[str, Any], said: int) -> None:
+    """What the fork does."""
+    from support import victims
+
+    if spark is not None:
+        _own_connections()
+    if "stop" in order:
+        from support.interleaving import Between, at_commit
+        from support.victim import stop_here
+
+        def stop(operation: object) -> None:
+            stop_here(order["stop"], "commit")
+
+        with Between(order["path"], stop, number=1, chosen=at_commit):
+            victims.carry_out(spark, order["do"], order["path"])
+    else:
+        dying_at(order["at"], order["calls"], said)
+        victims.carry_out(spark, order["do"], order["path"])
 
 
 def carry_out(spark: Any, order: dict[str, Any]) -> dict[str, Any]:
@@ -66,26 +92,28 @@ def carry_out(spark: Any, order: dict[str, Any]) -> dict[str, Any]:
     heard, said = os.pipe()
     pid = os.fork()
     if pid == 0:
-        code = 1
+        code, write = 1, os.write
         try:
             os.close(heard)
-            if spark is not None:
-                _own_connections()
-            from support import victims
-
-            dying_at(order["at"], order["calls"], said)
-            victims.carry_out(spark, order["do"], order["path"])
+            _work(spark, order, said)
             code = 0
-        except BaseException:
-            traceback.print_exc()
+        except BaseException as error:
+            if "stop" not in order:
+                traceback.print_exc()
+            write(said, f"{type(error).__name__}\n".encode())
         finally:
             os._exit(code)
     os.close(said)
     with os.fdopen(heard) as pipe:
-        calls = sum(1 for _ in pipe)
+        lines = pipe.read().splitlines()
     _, status = os.waitpid(pid, 0)
     killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-    return {"killed": killed, "code": None if killed else os.waitstatus_to_exitcode(status), "calls": calls}
+    return {
+        "killed": killed,
+        "code": None if killed else os.waitstatus_to_exitcode(status),
+        "calls": sum(1 for line in lines if line.isdecimal()),
+        "error": next((line for line in lines if not line.isdecimal()), None),
+    }
 
 
 def main() -> None:

@@ -155,6 +155,13 @@ def _merge_upserts(spark: SparkSession, path: str) -> object:
     return merge.whenMatchedUpdate(set={"v": "s.v + t.v"}).whenNotMatchedInsertAll().execute()
 
 
+@command("merge below")
+def _merge_below(spark: SparkSession, path: str) -> object:
+    source = _source(spark, (4, 44, "a"), (5, 55, "a"), (6, 66, "a"))
+    merge = _table(spark, path).alias("t").merge(source, "t.id = s.id")
+    return merge.whenMatchedUpdate(set={"v": "s.v + t.v"}).whenNotMatchedInsertAll().execute()
+
+
 @command("merge deletes")
 def _merge_deletes(spark: SparkSession, path: str) -> object:
     source = _source(spark, (4, 0, "a"), (33, 0, "b"))

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from support.interleaving import Chosen, Operation, at_commit
 from support.outcomes import State
-from tidegate.errors import DeltaConcurrentModificationException
+from tidegate.errors import DeltaConcurrentModificationException, DropConflictError, VersionNotFoundError
 
 Failure = str | None
 T = TypeVar("T")
@@ -79,8 +79,13 @@ def _name(error: Exception | None) -> Failure:
     return None if error is None else type(error).__name__
 
 
+# A drop whose feature was put to use meanwhile says so by a name of its own, and so does a snapshot whose
+# commits a cleanup without any retention takes away while they are read.
+_CONFLICTS = (DeltaConcurrentModificationException, DropConflictError, VersionNotFoundError)
+
+
 def _is_conflict(error: Exception | None) -> bool:
-    return isinstance(error, DeltaConcurrentModificationException)
+    return isinstance(error, _CONFLICTS)
 
 
 def attempt(work: Callable[[], object]) -> Exception | None:

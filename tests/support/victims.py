@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from support.arrow_rows import rows_of
+from support.index_victims import INDEX
 from support.log_commands import ALTERATIONS, MAKERS, ROWS, SERVICES, Work, fill
 from support.race_tables import aged
 from tidegate.commands.generate import FOLDER
@@ -25,6 +26,7 @@ FEATURES = {
     "delta.enableInCommitTimestamps": "true",
 }
 PLAIN: dict[str, Work] = {**ROWS, **SERVICES, **ALTERATIONS, **MAKERS}
+_ALL = {**PLAIN, **INDEX}
 
 
 def make(path: Path, properties: Mapping[str, str] = FEATURES) -> str:
@@ -35,9 +37,9 @@ def make(path: Path, properties: Mapping[str, str] = FEATURES) -> str:
 
 
 def carry_out(spark: Any, command: str, path: str) -> None:
-    """Run a command by its name."""
-    if command in PLAIN:
-        PLAIN[command](TableLog.at(path))
+    """Run a command by its name, in the session if there is one."""
+    if spark is None:
+        _ALL[command](TableLog.at(path))
     else:
         from support.race_commands import COMMANDS
 
