@@ -49,6 +49,18 @@ KNOWN = (
     "write.optimizeWrite.enabled",
     "write.optimizeWrite.targetSplitSize",
 )
+# How other engines are tuned; there is nothing here that these could change, and nothing is wrong with them.
+NEEDLESS = (
+    "indexWriter.batchSize",
+    "indexWriter.maxBatchBufferSize",
+    "indexWriter.threads",
+    "mergeOnWrite.batchCpuFraction",
+    "mergeOnWrite.maxConcurrentBatches",
+    "mergeOnWrite.shutdownTimeoutMs",
+    "write.optimizeWrite.distributionMode",
+    "write.optimizeWrite.minRowsForEstimation",
+    "write.optimizeWrite.samplingRatio",
+)
 _COLUMNS = "An index table keeps the columns it was created with; write them into another table."
 _REFUSED = {
     "mergeSchema": _COLUMNS,
@@ -79,7 +91,7 @@ def _check(given: str, key: str, value: str) -> None:
         if value not in _OFF:
             raise OptionError(f"Index tables do not know the option {name}.", hint=why)
         return
-    if key in known or key.startswith("indexing."):
+    if key in known or key.startswith("indexing.") or key in {k.lower() for k in NEEDLESS}:
         return
     head, dot, _ = key.partition(".")
     heads = ["indexing", *(k.partition(".")[0] for k in known if "." in k)]
