@@ -14,6 +14,7 @@ from tidegate.index.local import write_table
 from tidegate.index.log import IndexLog
 from tidegate.index.settings import Settings
 from tidegate.index.tables import Searchable
+from tidegate.index.write_options import NEEDLESS
 
 OFF = {"purge.retentionCheckEnabled": "false"}
 
@@ -138,11 +139,9 @@ def test_options_that_are_not_there_or_make_no_sense_are_refused(
 
 
 def test_options_of_others_and_what_is_switched_off_pass(table: Path) -> None:
-    write_table(
-        rows(3),
-        table,
-        options={"mergeSchema": "false", "compression": "zstd", "partitionOverwriteMode": "STATIC"},
-    )
+    others = {name: "1" for name in NEEDLESS}
+    others |= {"mergeSchema": "false", "compression": "zstd", "partitionOverwriteMode": "STATIC"}
+    write_table(rows(3), table, options=others)
     assert 3 in ids(table)
 
 
