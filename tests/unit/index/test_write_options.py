@@ -139,7 +139,7 @@ def test_options_that_are_not_there_or_make_no_sense_are_refused(
 
 
 def test_options_of_others_and_what_is_switched_off_pass(table: Path) -> None:
-    others = {name: "1" for name in NEEDLESS}
+    others = dict.fromkeys(NEEDLESS, "1")
     others |= {"mergeSchema": "false", "compression": "zstd", "partitionOverwriteMode": "STATIC"}
     write_table(rows(3), table, options=others)
     assert 3 in ids(table)
