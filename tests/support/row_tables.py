@@ -354,23 +354,40 @@ def _with_domain(table: RowTable) -> None:
     table._note(transaction.commit([DomainMetadata(domain="user.one", configuration="{}")]), table.now())
 
 
+# What sets a feature to work, where a property does.
+ENABLING: dict[str, dict[str, str]] = {
+    "deletionVectors": {"delta__enableDeletionVectors": "true"},
+    "columnMapping": {"delta__columnMapping__mode": "name"},
+    "typeWidening": {"delta__enableTypeWidening": "true"},
+    "typeWidening-preview": {"delta__enableTypeWidening": "true"},
+    "v2Checkpoint": {"delta__checkpointPolicy": "v2"},
+    "rowTracking": {"delta__enableRowTracking": "true"},
+    "inCommitTimestamp": {"delta__enableInCommitTimestamps": "true"},
+    "materializePartitionColumns": {"delta__enableMaterializePartitionColumnsFeature": "true"},
+    "checkConstraints": {"delta__constraints__positive": "id > 0"},
+}
+
 # Features that a drop can take from a table, and how a table of rows comes to use each.
 USES: dict[str, Callable[[RowTable], object]] = {
-    "deletionVectors": lambda t: (t.set(delta__enableDeletionVectors="true"), t.delete([1, 2])),
-    "columnMapping": lambda t: (t.set(delta__columnMapping__mode="name"), t.rename("number")),
-    "typeWidening": lambda t: (t.set(delta__enableTypeWidening="true"), t.widen()),
+    "deletionVectors": lambda t: (enable(t, "deletionVectors"), t.delete([1, 2])),
+    "columnMapping": lambda t: (enable(t, "columnMapping"), t.rename("number")),
+    "typeWidening": lambda t: (enable(t, "typeWidening"), t.widen()),
     "typeWidening-preview": lambda t: (
-        t.set(**{"delta__feature__typeWidening-preview": "supported"}, delta__enableTypeWidening="true"),
+        t.set(**{"delta__feature__typeWidening-preview": "supported"}, **ENABLING["typeWidening"]),
         t.widen(),
     ),
-    "v2Checkpoint": lambda t: (t.set(delta__checkpointPolicy="v2"), write_checkpoint(t.load())),
+    "v2Checkpoint": lambda t: (enable(t, "v2Checkpoint"), write_checkpoint(t.load())),
     "vacuumProtocolCheck": lambda t: t.set(delta__feature__vacuumProtocolCheck="supported"),
-    "rowTracking": lambda t: (t.set(delta__enableRowTracking="true"), t.append([4])),
+    "rowTracking": lambda t: (enable(t, "rowTracking"), t.append([4])),
     "domainMetadata": _with_domain,
-    "inCommitTimestamp": lambda t: t.set(delta__enableInCommitTimestamps="true"),
+    "inCommitTimestamp": lambda t: enable(t, "inCommitTimestamp"),
     "checkConstraints": lambda t: t.set(delta__feature__checkConstraints="supported"),
-    "materializePartitionColumns": lambda t: t.set(delta__enableMaterializePartitionColumnsFeature="true"),
+    "materializePartitionColumns": lambda t: enable(t, "materializePartitionColumns"),
 }
+
+
+def enable(table: RowTable, feature: str) -> int:
+    return table.set(**ENABLING[feature])
 
 
 def using(*features: str, **properties: str) -> RowTable:

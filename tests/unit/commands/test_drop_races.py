@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.row_tables import USES, OldClient, Refused, RowTable, using
+from support.row_tables import USES, OldClient, Refused, RowTable, enable, using
 from support.tables import LOG
 from tidegate.errors import (
     DeltaConcurrentModificationException,
@@ -25,17 +25,6 @@ from tidegate.protocol.delta import DELTA
 
 READERS = frozenset(r.name for r in DELTA if r.reader_writer)
 REVALIDATION = "DELTA_FEATURE_DROP_CONFLICT_REVALIDATION_FAIL"
-ENABLING = {
-    "deletionVectors": {"delta__enableDeletionVectors": "true"},
-    "columnMapping": {"delta__columnMapping__mode": "name"},
-    "typeWidening": {"delta__enableTypeWidening": "true"},
-    "typeWidening-preview": {"delta__enableTypeWidening": "true"},
-    "v2Checkpoint": {"delta__checkpointPolicy": "v2"},
-    "rowTracking": {"delta__enableRowTracking": "true"},
-    "inCommitTimestamp": {"delta__enableInCommitTimestamps": "true"},
-    "materializePartitionColumns": {"delta__enableMaterializePartitionColumnsFeature": "true"},
-    "checkConstraints": {"delta__constraints__positive": "id > 0"},
-}
 # Nothing in a table shows that it uses this one.
 UNSEEN = "vacuumProtocolCheck"
 
@@ -46,7 +35,7 @@ def use_again(table: RowTable, feature: str) -> None:
         domain = DomainMetadata(domain="user.two", configuration="{}")
         table._note(transaction.commit([domain]), table.now())
     else:
-        table.set(**ENABLING[feature])
+        enable(table, feature)
 
 
 WINNERS: dict[str, Callable[[RowTable, str], object]] = {
