@@ -1,4 +1,7 @@
-"""Millions of deleted rows: they travel as bits, so a driver of two gigabytes has room for them."""
+"""Millions of deleted rows: they travel as bits, so a driver of two gigabytes has room for them.
+
+A deep run deletes ten million rows, in so many files that executors read the vectors.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tidegate
+from tidegate.spark.scan.vectors import MANY_VECTORS
 
 pytestmark = pytest.mark.spark
 
@@ -24,10 +28,11 @@ def way(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
 def test_half_of_a_tables_rows_are_deleted_and_the_rest_is_read(
     spark: SparkSession, table: str, deep: bool, way: None
 ) -> None:
-    rows = 20_000_000 if deep else 200_000
+    assert spark.conf.get("spark.driver.memory") == "2g"
+    rows, files = (20_000_000, MANY_VECTORS) if deep else (200_000, 2)
     spark.conf.set(VECTORS, "true")
     try:
-        spark.range(0, rows, 1, 2).write.format("delta").save(table)
+        spark.range(0, rows, 1, files).write.format("delta").save(table)
     finally:
         spark.conf.unset(VECTORS)
     tidegate.DeltaTable.forPath(spark, table).delete("id % 2 = 0")

@@ -147,6 +147,14 @@ def test_on_macos_the_systems_own_list_is_asked_and_its_stub_is_not(
     assert find_java({"PATH": "/usr/bin"}) == JavaHome(str(home), 21, "macOS")
 
 
+def test_a_java_with_the_vector_module_is_kept_quiet_where_that_is_wanted(tmp_path: Path) -> None:
+    home = make_java(tmp_path / "own", "17")
+    quiet = java_home_for_spark(tmp_path / "cache", environ={"JAVA_HOME": str(home)}, quiet=True)
+    assert quiet != str(home)
+    assert VECTOR in (Path(quiet) / "bin" / "java").read_text()
+    assert java_home_for_spark(tmp_path / "cache", environ={"JAVA_HOME": quiet}) == quiet
+
+
 def test_a_java_with_the_vector_module_is_used_as_it_is(tmp_path: Path) -> None:
     home = make_java(tmp_path / "whole", "17")
     assert java_home_for_spark(tmp_path / "cache", environ={"JAVA_HOME": str(home)}) == str(home)

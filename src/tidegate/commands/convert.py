@@ -48,7 +48,7 @@ from tidegate.schema.types import (
     StructType,
     parse_schema,
 )
-from tidegate.spark.write import footers
+from tidegate.spark.write import statistics as written
 from tidegate.storage.store import FileInfo
 from tidegate.transaction.pending import Operation
 from tidegate.transaction.transaction import Transaction
@@ -128,7 +128,11 @@ def read_folder(
     data = StructType(tuple(f for f in data.fields if f.name.lower() not in lower))
     schema = StructType((*data.fields, *partition_schema.fields))
     count = props.DATA_SKIPPING_NUM_INDEXED_COLS.default
-    leaves = footers.indexed_leaves(data, count) if statistics else []
+    footers = [metadata for metadata, _ in read]
+    if statistics:
+        texts = written.of_footers(footers, written.first_leaves(data, count), tight=False)
+    else:
+        texts = [msgspec.json.encode({"numRecords": m.num_rows}).decode() for m in footers]
     root = encode_path(location(log.url)).replace("file%3A", "file:", 1) if absolute else ""
     adds = [
         Add(
@@ -137,11 +141,9 @@ def read_folder(
             size=f.size,
             modification_time=f.modified,
             data_change=True,
-            stats=footers.of_footer(metadata, leaves, tight=False)
-            if statistics
-            else msgspec.json.encode({"numRecords": metadata.num_rows}).decode(),
+            stats=text,
         )
-        for f, row, (metadata, _) in zip(files, values, read, strict=True)
+        for f, row, text in zip(files, values, texts, strict=True)
     ]
     return Parquet(schema, tuple(names), pa.Table.from_batches([to_batch(adds, ADD_SCHEMA)], ADD_SCHEMA))
 

@@ -23,7 +23,27 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
+
+// Filters as SQL, timestamps as the running conf says.
+class Texts extends scala.runtime.AbstractFunction0 {
+    private final scala.collection.immutable.Seq[] filters;
+
+    Texts(scala.collection.immutable.Seq first, scala.collection.immutable.Seq second) {
+        this.filters = new scala.collection.immutable.Seq[] {first, second};
+    }
+
+    public Object apply() {
+        List texts = new ArrayList();
+        for (int i = 0; i < filters.length; i++) {
+            for (int j = 0; j < filters[i].size(); j++) {
+                texts.add(((Expression) filters[i].apply(j)).sql());
+            }
+        }
+        return texts;
+    }
+}
 
 public class TableFileIndex implements FileIndex {
     private final String identity;
@@ -59,11 +79,10 @@ public class TableFileIndex implements FileIndex {
 
     public scala.collection.immutable.Seq listFiles(
             scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
-        List texts = new ArrayList();
-        // Timestamps in the texts are in the session's time zone.
-        texts.add(org.apache.spark.sql.internal.SQLConf.get().sessionLocalTimeZone());
-        addSql(partitionFilters, texts);
-        addSql(dataFilters, texts);
+        // Spark spells timestamps in the zone of the session, where an hour of autumn comes twice.
+        SQLConf conf = (SQLConf) SQLConf.get().clone();
+        conf.setConfString("spark.sql.session.timeZone", "UTC");
+        Object texts = SQLConf.withExistingConf(conf, new Texts(partitionFilters, dataFilters));
         return seq(matching(directories((Object[]) planner.apply(texts)), partitionFilters));
     }
 
@@ -105,9 +124,7 @@ public class TableFileIndex implements FileIndex {
     }
 
     public String[] inputFiles() {
-        List none = new ArrayList();
-        none.add("UTC");
-        List found = directories((Object[]) planner.apply(none));
+        List found = directories((Object[]) planner.apply(new ArrayList()));
         List out = new ArrayList();
         for (int i = 0; i < found.size(); i++) {
             scala.collection.immutable.Seq files = ((PartitionDirectory) found.get(i)).files();
@@ -143,12 +160,6 @@ public class TableFileIndex implements FileIndex {
 
     public String toString() {
         return label;
-    }
-
-    private static void addSql(scala.collection.immutable.Seq filters, List texts) {
-        for (int i = 0; i < filters.size(); i++) {
-            texts.add(((Expression) filters.apply(i)).sql());
-        }
     }
 
     // The answer: the files as bytes (directory, size, time, path each), and one row of partition

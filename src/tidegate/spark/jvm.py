@@ -95,6 +95,20 @@ class JavaFunction:
         implements = ("java.util.function.Function",)
 
 
+def pushing_filters(frame: DataFrame, conf: str) -> DataFrame:
+    """A frame over a Python data source that is told of filters, although its session's ``conf`` says no.
+
+    The conf holds for that one question, in a clone of the session's confs.
+    """
+    spark = frame.sparkSession
+    session = spark._jsparkSession
+    asked = session.sessionState().conf().clone()
+    asked.setConfString(conf, "true")
+    plan = compiled(spark, "PushingTable.java").inPlan(frame._jdf.queryExecution().analyzed(), asked)
+    made = gateway_of(spark).org.apache.spark.sql.classic.Dataset.ofRows(session, plan)
+    return DataFrame(made, spark)
+
+
 def java_array(spark: SparkSession, kind: str, values: list[Any]) -> Any:
     """A Java array of ``kind`` (a class name) with ``values`` in it."""
     context: Any = spark.sparkContext

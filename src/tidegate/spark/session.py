@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
@@ -58,7 +58,6 @@ def session(**options: Any) -> SparkSession:
     ``options`` are Spark confs, with ``.`` as they are (``**{"spark.sql.shuffle.partitions": 2}``);
     ``master`` and ``app_name`` have their own names.
     """
-    os.environ.setdefault("JAVA_HOME", java_home_for_spark())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.master(options.pop("master", "local[*]"))
@@ -71,9 +70,22 @@ def session(**options: Any) -> SparkSession:
     }
     for key, value in {**defaults, **options, _JAVA: _quietly(str(options.get(_JAVA, "")))}.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with _quiet_java():
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+@contextmanager
+def _quiet_java() -> Iterator[None]:
+    """A Java for Spark while it starts, one that does not warn of its incubator modules."""
+    before = os.environ.get("JAVA_HOME")
+    os.environ["JAVA_HOME"] = java_home_for_spark(quiet=True)
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ["JAVA_HOME"] = before
 
 
 def _quietly(java_options: str) -> str:
@@ -84,14 +96,16 @@ def _quietly(java_options: str) -> str:
     return f"{java_options} -Dlog4j2.configurationFile={place}".strip()
 
 
-def pinned(spark: SparkSession) -> SparkSession:
-    """The clone of a classic session in which Tidegate works."""
+def pinned(spark: SparkSession, more: Mapping[str, str] | None = None) -> SparkSession:
+    """The clone of a classic session in which Tidegate works, with ``more`` for Hadoop in its confs."""
     clone = _clones.get(spark)
     if clone is None:
         clone = spark.newSession()
         for key, value in PINNED.items():
             clone.conf.set(key, value)
         _clones[spark] = clone
+    for key, value in (more or {}).items():
+        clone.conf.set(key, value)
     return clone
 
 

@@ -32,6 +32,7 @@ from tidegate.log.actions import Add, from_batch
 from tidegate.log.snapshot import Snapshot
 from tidegate.schema.types import StructType
 from tidegate.spark import failures, jvm
+from tidegate.spark.hadoop import hadoop_root, settings
 from tidegate.spark.scan import metrics, portable, vectors
 from tidegate.spark.scan.projection import Layout, spark_type
 from tidegate.spark.scan.widening import by_stored_type, narrow_decimals
@@ -40,7 +41,6 @@ from tidegate.spark.stream import static
 
 _log = logging.getLogger(__name__)
 FILE_COLUMNS = ["path", "partitionValues", "size", "modificationTime", "stats", "deletionVector"]
-_UTC = frozenset({"UTC", "ETC/UTC", "GMT", "Z", "+00:00"})
 
 # What a scan asks of the session that runs it, rather than of the one it was planned in, unless told here.
 _OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
@@ -97,13 +97,9 @@ class FilePlanner:
         return StructType((*self.layout.data.fields, *self.layout.partitions.fields))
 
     def __call__(self, texts: Sequence[str]) -> Any:
-        """Plan for the filters in ``texts``; the answer is what the index on the other side reads."""
-        zone, *filters = [str(t) for t in texts]
-        if zone.upper() not in _UTC:
-            # Spark spells timestamps in the session's zone; what such a filter says is left to Spark.
-            filters = [t for t in filters if "TIMESTAMP '" not in t]
+        """Plan for the filters in ``texts``, with timestamps in UTC; the index on the other side reads it."""
         try:
-            return self._in_batch()._plan(filters)
+            return self._in_batch()._plan([str(t) for t in texts])
         except TidegateError as e:
             raise failures.through_spark(e) from e
 
@@ -212,7 +208,7 @@ class FilePlanner:
         for at, add in zip(rest, from_batch(needed, Add), strict=True):
             assert add.deletion_vector is not None
             found[at] = add.deletion_vector
-        return {**out, **vectors.read_all(self.snapshot.log, found)}
+        return {**out, **vectors.read_all(self.spark, self.snapshot.log, found)}
 
     def _rows(self, table: pa.Table) -> Any:
         """Constants as Spark's internal rows; Spark itself reads the texts of partition values."""
@@ -230,23 +226,16 @@ def _combined(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
-def hadoop_root(url: str) -> str:
-    """The table's address as Hadoop writes it."""
-    return f"file:{url}" if url.startswith("/") else url
-
-
 def _absolute(root: str, path: str) -> str:
     decoded = decode_path(path)
-    if decoded.startswith("/"):
-        return f"file:{decoded}"
-    return decoded if resolve_path(path).absolute else f"{root}/{decoded}"
+    return hadoop_root(decoded) if resolve_path(path).absolute else f"{root}/{decoded}"
 
 
 def relation(planner: FilePlanner) -> DataFrame:
     """The files of a snapshot as a DataFrame of physical columns, partition columns and the bitmap."""
     spark = planner.spark
     layout = planner.layout
-    session = pinned(spark)
+    session = pinned(spark, settings(planner.snapshot.log.store))
     gateway = jvm.gateway_of(spark)
     sql = gateway.org.apache.spark.sql
     partition_type = jvm.java_type(spark, json.dumps({"type": "struct", "fields": planner.constants()}))

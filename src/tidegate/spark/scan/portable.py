@@ -36,6 +36,7 @@ from tidegate.schema.types import (
     StructType,
 )
 from tidegate.spark import failures, jvm
+from tidegate.spark.hadoop import opens
 from tidegate.spark.places import place_of
 from tidegate.spark.scan import vectors
 from tidegate.spark.scan.projection import FIELD_ID, spark_type
@@ -67,7 +68,7 @@ def _asked(spark: SparkSession) -> str:
 
 def serves(spark: SparkSession, url: str) -> bool:
     """Whether tables at ``url`` are read this way in this session."""
-    return jvm.is_connect(spark) or _asked(spark) != "false" or not jvm.can_open(spark, _root(url))
+    return jvm.is_connect(spark) or _asked(spark) != "false" or not opens(spark, url)
 
 
 def relation(planner: FilePlanner) -> DataFrame:

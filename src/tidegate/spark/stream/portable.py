@@ -199,7 +199,7 @@ def _constants(
         for i, add in enumerate(from_batch(described, Add))
         if add.deletion_vector is not None
     }
-    hidden = vectors.read_all(shape.log, deleted) if deleted else {}
+    hidden = vectors.read_all(None, shape.log, deleted) if deleted else {}
     if HIDDEN in files.column_names:
         given = enumerate(files.column(HIDDEN).to_pylist())
         hidden = {**hidden, **{i: bitmap for i, bitmap in given if bitmap is not None}}

@@ -24,16 +24,17 @@ from tidegate.files.partitions import serialize
 from tidegate.files.paths import encode_path
 from tidegate.log.actions import ADD_SCHEMA, CDC_SCHEMA, STRING_MAP, Add, to_batch
 from tidegate.metadata import Metadata
-from tidegate.schema.mapping import mapping_mode, physical_name, to_physical
-from tidegate.schema.types import TIMESTAMP, DataType, StructType
+from tidegate.schema.mapping import mapping_mode, physical_name
+from tidegate.schema.types import TIMESTAMP, DataType
 from tidegate.spark import failures
-from tidegate.spark.jvm import can_open, is_connect
+from tidegate.spark.hadoop import hadoop_root, opens, settings
+from tidegate.spark.jvm import is_connect
 from tidegate.spark.places import place_of
-from tidegate.spark.scan.native import hadoop_root
-from tidegate.spark.write import footers, identity, layout, native, portable, statistics
+from tidegate.spark.write import identity, layout, native, portable, statistics
 from tidegate.spark.write.constraints import Constraint, enforced
 from tidegate.spark.write.fit import fitted, physical
 from tidegate.spark.write.layout import Placed
+from tidegate.spark.write.measured import measured
 from tidegate.spark.write.optimized import optimized
 from tidegate.transaction.transaction import Transaction
 
@@ -103,9 +104,15 @@ def write_files(
     names = [physical_name(f, mode) for f in metadata.partition_schema.fields]
     data = data.withColumnsRenamed(dict(rows)).drop(*(s for s in special if s not in dict(rows)))
     written = native.write(
-        frame.sparkSession, data, hadoop_root(transaction.log.url), names, operation=operation, options=passed
+        frame.sparkSession,
+        data,
+        hadoop_root(transaction.log.url),
+        names,
+        operation=operation,
+        options=passed,
+        hadoop=settings(transaction.log.store),
     )
-    adds = adds_of(transaction, metadata, written, data_change=not is_optimize)
+    adds = adds_of(frame.sparkSession, transaction, metadata, written, data_change=not is_optimize)
     identity.move_marks(transaction, adds, numbered)
     return Written(adds, CDC_SCHEMA.empty_table())
 
@@ -125,7 +132,7 @@ def way_of(
         # Spark's own committer can neither name nor route change files, nor spread files at random.
         or layout.CHANGE_TYPE in special
         or properties.get(transaction.metadata.configuration, properties.RANDOMIZE_FILE_PREFIXES)
-        or not can_open(spark, hadoop_root(transaction.log.url))
+        or not opens(spark, transaction.log.url)
     )
     return "portable" if wanted else "native"
 
@@ -200,29 +207,24 @@ def _as(columns: Mapping[str, pa.Array], schema: pa.Schema, rows: int) -> pa.Tab
 
 
 def adds_of(
+    spark: SparkSession,
     transaction: Transaction,
     metadata: Metadata,
     written: list[tuple[Placed, int, int]],
     *,
     data_change: bool = True,
 ) -> pa.Table:
-    """Task commits as add actions, with the statistics of their footers; empty files are left out."""
+    """Task commits as add actions, with what is to be known of each file; empty files are left out."""
     mode = mapping_mode(metadata)
     partitions = {physical_name(f, mode): f for f in metadata.partition_schema.fields}
-    stored = to_physical(metadata.schema, mode)
-    data = StructType(tuple(f for f in stored.fields if f.name not in partitions))
-    leaves = footers.leaves_of(data, [path for path, _ in statistics.indexed_leaves(metadata)])
-    tight = transaction.protocol.supports("deletionVectors")
-    texts = footers.of_files(
-        transaction.log.store,
-        [p.path for p, _, _ in written],
-        leaves,
-        tight=tight,
-        length=statistics.string_length(metadata),
-    )
+    names = [p.path for p, _, _ in written]
+    found = measured(spark, place_of(transaction.log.store), names, metadata)
+    texts = statistics.texts(found, metadata, tight=transaction.protocol.supports("deletionVectors"))
     adds = []
-    for (place, size, modified), text in zip(written, texts, strict=True):
-        if text.startswith('{"numRecords":0,'):
+    for (place, size, modified), rows, text in zip(
+        written, found.column("rows").to_pylist(), texts.to_pylist(), strict=True
+    ):
+        if rows == 0:
             continue
         values = {name: _normal(place.partition_values.get(name), f.type) for name, f in partitions.items()}
         adds.append(

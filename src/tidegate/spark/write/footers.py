@@ -1,146 +1,222 @@
-"""Statistics of written files, from their parquet footers, as Delta's JSON.
+"""What a written parquet file holds: by its footer where that is exact, by reading a column where it is not.
 
-Exact in footers: integers, decimals, dates, timestamps in microseconds, leaves of structs. Floats
-that saw a NaN have no usable bounds; strings that are too long have no statistics at all; null
-counts of arrays and maps count leaves, not rows. What is not known for certain is left out, and
-``numRecords`` is always there. Specification: "Per-file Statistics".
+Exact in footers: integers, decimals, dates, timestamps in microseconds, floats without NaN, strings that
+are not too long, leaves of structs. Not there: bounds of floats that saw a NaN, everything about very long
+strings, null counts of arrays and maps that have nulls or empty ones (footers count their leaves). Those
+columns, and no others, are read from the file. Everything here travels to executors by value and needs
+pyarrow alone. Specification: "Per-file Statistics".
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from datetime import date, datetime, timezone
-from decimal import Decimal
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
-import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidegate.files.stats import has_bounds, truncate_max, truncate_min
-from tidegate.files.stats_text import PREFIX_LENGTH
-from tidegate.schema.types import ArrayType, DataType, MapType, StructType
-from tidegate.storage.store import Store
+from tidegate.spark.write.bounds import Column, Statistics
 
-_THREADS = 8
-Leaves = Sequence[tuple[tuple[str, ...], DataType]]
+_PER_MICROSECOND = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
 
 
-def indexed_leaves(physical: StructType, count: int) -> Leaves:
-    """The first ``count`` leaves of the data columns, all of them when negative; arrays count as one."""
-    leaves = [(tuple(p), f.type) for p, f in physical.leaves()]
-    return leaves if count < 0 else leaves[:count]
+class _Leaf(NamedTuple):
+    """Where a column of the table lies in the file: its parquet columns, and its type."""
+
+    first: int
+    width: int
+    type: pa.DataType
 
 
-def leaves_of(physical: StructType, wanted: Iterable[tuple[str, ...]]) -> Leaves:
-    """The leaves of the data columns that are wanted, with their types."""
-    kinds = {tuple(p): f.type for p, f in physical.leaves()}
-    return [(path, kinds[path]) for path in wanted if path in kinds]
+class Footer(NamedTuple):
+    """What a footer says: a row as tasks send it, and the columns (by number) that are to be read.
+
+    ``bytes`` is how much of the file reading them takes.
+    """
+
+    row: dict[str, Any]
+    missing: list[int]
+    bytes: int
 
 
-def of_files(
-    store: Store, names: Iterable[str], leaves: Leaves, *, tight: bool, length: int = PREFIX_LENGTH
-) -> list[str]:
-    """The statistics of each file as JSON text, footers read in parallel."""
-
-    def one(name: str) -> str:
-        return of_footer(pq.read_metadata(store.open_input(name)), leaves, tight=tight, length=length)
-
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(one, names))
+# ---------------------------------------------------------------------------- footers
 
 
-def of_footer(metadata: pq.FileMetaData, leaves: Leaves, *, tight: bool, length: int = PREFIX_LENGTH) -> str:
-    """The statistics of one file."""
-    paths = [metadata.schema.column(i).path for i in range(len(metadata.schema))]
-    columns = {path: i for i, path in enumerate(paths)}
-    # A dot in a name may make two columns look alike; what cannot be told apart is left out.
-    doubtful = {path for path, times in Counter(paths).items() if times > 1}
-    stats: dict[str, Any] = {"numRecords": metadata.num_rows}
-    low: dict[str, Any] = {}
-    high: dict[str, Any] = {}
-    nulls: dict[str, Any] = {}
-    for path, kind in leaves:
-        index = columns.get(".".join(path))
-        if isinstance(kind, ArrayType | MapType) or ".".join(path) in doubtful:
+def of_footer(metadata: pq.FileMetaData, columns: Sequence[Column]) -> Footer:
+    """Row count, null counts and bounds as far as the footer knows them for certain."""
+    leaves = _leaves(metadata)
+    row: dict[str, Any] = {"rows": metadata.num_rows}
+    missing, size = [], 0
+    for i, column in enumerate(columns):
+        leaf = leaves.get(column.path)
+        if leaf is None:
+            row[f"n{i}"] = metadata.num_rows
             continue
-        if index is None:
-            if not any(c.startswith(".".join(path) + ".") for c in columns):
-                _put(nulls, path, metadata.num_rows)
-            continue
-        found = _column(metadata, index)
-        if found is None:
-            continue
-        minimum, maximum, null_count = found
-        if null_count is not None:
-            _put(nulls, path, null_count)
-        if has_bounds(kind):
-            smallest, largest = _lowest(minimum, length), _highest(maximum, length)
-            if smallest is not None:
-                _put(low, path, smallest)
-            if largest is not None:
-                _put(high, path, largest)
-    stats["minValues"], stats["maxValues"], stats["nullCount"] = low, high, nulls
-    if tight:
-        stats["tightBounds"] = True
-    return msgspec.json.encode(stats).decode()
+        low, high, nulls, known = _column(metadata, leaf, column)
+        row[f"n{i}"], row[f"l{i}"], row[f"h{i}"] = nulls, low, high
+        if not known:
+            missing.append(i)
+            size += sum(
+                metadata.row_group(g).column(_smallest(metadata, leaf)).total_compressed_size
+                for g in range(metadata.num_row_groups)
+            )
+    return Footer(row, missing, size)
 
 
-def _column(metadata: pq.FileMetaData, index: int) -> tuple[Any, Any, int | None] | None:
-    """Minimum, maximum and null count of a leaf over all row groups; None where one does not say."""
-    minimum = maximum = None
-    nulls: int | None = 0
-    bounded = True
+def _leaves(metadata: pq.FileMetaData) -> dict[tuple[str, ...], _Leaf]:
+    """Every field of the file that is no part of an array or a map, by its path.
+
+    Parquet's columns are the leaves of the schema in order, so they are counted, not looked up: a dot in a
+    name would make two of them look alike.
+    """
+    out: dict[tuple[str, ...], _Leaf] = {}
+    at = 0
+
+    def visit(path: tuple[str, ...], kind: pa.DataType) -> None:
+        nonlocal at
+        first = at
+        if pa.types.is_struct(kind):
+            for field in kind:
+                visit((*path, field.name), field.type)
+        else:
+            at += _width(kind)
+        out[path] = _Leaf(first, at - first, kind)
+
+    for field in metadata.schema.to_arrow_schema():
+        visit((field.name,), field.type)
+    return out
+
+
+def _width(kind: pa.DataType) -> int:
+    """How many parquet columns a type takes."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _width(kind.storage_type)
+    if pa.types.is_map(kind):
+        return _width(kind.key_type) + _width(kind.item_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _width(kind.value_type)
+    if pa.types.is_struct(kind):
+        return sum(_width(f.type) for f in kind)
+    return 1
+
+
+def _column(metadata: pq.FileMetaData, leaf: _Leaf, column: Column) -> tuple[Any, Any, int | None, bool]:
+    """Lowest, highest and null count over all row groups, and whether that is all there is to know."""
+    if leaf.width != 1 or _is_repeated(leaf.type):
+        counts = [_nulls(metadata, i) for i in range(leaf.first, leaf.first + leaf.width)]
+        least = min((c for c in counts if c is not None), default=None)
+        # A null array is a null in each of its leaves, but so is an empty one. A null struct (a variant has
+        # no other kind of leaf) is one in each of its leaves, and nothing else is one in all of them.
+        exact = least == 0 or (least is not None and not _is_repeated(leaf.type))
+        return None, None, least if exact else None, exact
+    nulls = _nulls(metadata, leaf.first)
+    if column.wire is None:
+        return None, None, nulls, nulls is not None
+    low: Any = None
+    high: Any = None
+    known = nulls is not None
     for group in range(metadata.num_row_groups):
-        column = metadata.row_group(group).column(index)
-        found = column.statistics
-        if found is None:
-            return None
-        nulls = None if nulls is None or not found.has_null_count else nulls + found.null_count
+        chunk = metadata.row_group(group).column(leaf.first)
+        found = chunk.statistics
+        if found is None or (not found.has_min_max and _has_values(chunk)):
+            known = False
+            continue
         if not found.has_min_max:
-            # A row group of nothing but nulls has no bounds and takes none away.
-            if not found.has_null_count or found.null_count < column.num_values:
-                bounded = False
             continue
         try:
-            low, high = found.min, found.max
+            least, most = _bounds(found, leaf.type)
         except (ValueError, OverflowError):
-            # Years that Python does not have, or bytes that are no text.
-            bounded = False
+            # Bytes that are no text.
+            known = False
             continue
-        minimum = low if minimum is None else min(minimum, low)
-        maximum = high if maximum is None else max(maximum, high)
-        if isinstance(low, float) and (math.isnan(low) or math.isnan(high)):
-            bounded = False
-    return (minimum, maximum, nulls) if bounded else (None, None, nulls)
+        low = least if low is None else min(low, least)
+        high = most if high is None else max(high, most)
+        if isinstance(least, float) and (math.isnan(least) or math.isnan(most)):
+            known = False
+    return (_finite(low), _finite(high), nulls, True) if known else (None, None, nulls, False)
 
 
-def _put(target: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    for name in path[:-1]:
-        target = target.setdefault(name, {})
-    target[path[-1]] = value
+def _is_repeated(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind))
 
 
-def _lowest(value: Any, length: int) -> Any:
-    return truncate_min(value, length) if isinstance(value, str) else _value(value)
+def _nulls(metadata: pq.FileMetaData, index: int) -> int | None:
+    total = 0
+    for group in range(metadata.num_row_groups):
+        found = metadata.row_group(group).column(index).statistics
+        if found is None or not found.has_null_count:
+            return None
+        total += found.null_count
+    return total
 
 
-def _highest(value: Any, length: int) -> Any:
-    return truncate_max(value, length) if isinstance(value, str) else _value(value)
+def _has_values(chunk: Any) -> bool:
+    """Whether a row group holds a value: one of nothing but nulls has no bounds and takes none away."""
+    found = chunk.statistics
+    return not found.has_null_count or found.null_count < chunk.num_values
 
 
-def _value(value: Any) -> Any:
-    """A bound as JSON has it; timestamps at millisecond precision, rounded down."""
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            return value.isoformat(timespec="milliseconds")
-        return value.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, Decimal):
-        return msgspec.Raw(format(value, "f").encode())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if isinstance(value, int | str) and not isinstance(value, bool) else None
+def _bounds(found: Any, kind: pa.DataType) -> tuple[Any, Any]:
+    """Bounds as they travel: times as numbers, which also holds for years that Python does not have."""
+    if pa.types.is_timestamp(kind):
+        times, part = _PER_MICROSECOND[kind.unit]
+        return found.min_raw * times // part, found.max_raw * times // part
+    if pa.types.is_date(kind):
+        return found.min_raw, found.max_raw
+    return found.min, found.max
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# ---------------------------------------------------------------------------- columns
+
+
+def measure(source: Any, columns: Sequence[Column], string_length: int) -> dict[str, Any]:
+    """The statistics of one open file as a row: its footer, and the columns that the footer lacks."""
+    file = pq.ParquetFile(source)
+    return completed(file, of_footer(file.metadata, columns), columns, string_length)
+
+
+def completed(
+    file: pq.ParquetFile, footer: Footer, columns: Sequence[Column], string_length: int
+) -> dict[str, Any]:
+    """A footer's row with what it lacks, read row group by row group."""
+    row = dict(footer.row)
+    if footer.missing:
+        leaves = _leaves(file.metadata)
+        names = [
+            file.metadata.schema.column(_smallest(file.metadata, leaves[columns[i].path])).path
+            for i in footer.missing
+        ]
+        seen = Statistics([columns[i] for i in footer.missing], string_length)
+        for group in range(file.metadata.num_row_groups):
+            seen.add(file.read_row_group(group, columns=names, use_threads=False))
+        for i, low, high, nulls in zip(footer.missing, *seen.bounds(), strict=True):
+            row[f"n{i}"], row[f"l{i}"], row[f"h{i}"] = nulls, low, high
+    return row
+
+
+def _smallest(metadata: pq.FileMetaData, leaf: _Leaf) -> int:
+    """The parquet column that tells most cheaply which rows of a field are null."""
+    if leaf.width == 1:
+        return leaf.first
+    group = metadata.row_group(0) if metadata.num_row_groups else None
+    return min(
+        range(leaf.first, leaf.first + leaf.width),
+        key=lambda i: group.column(i).total_compressed_size if group is not None else 0,
+    )
+
+
+def measuring(
+    place: Any, columns: Sequence[Column], string_length: int
+) -> Callable[[Iterable[str]], Iterable[dict[str, Any]]]:
+    """``measure`` for the files of a task, by their names below ``place``."""
+
+    def run(names: Iterable[str]) -> Iterable[dict[str, Any]]:
+        for name in names:
+            yield {"path": name, **measure(place.open_input(name), columns, string_length)}
+
+    return run

@@ -69,10 +69,14 @@ def write(
     *,
     operation: str,
     options: Mapping[str, str] | None = None,
+    hadoop: Mapping[str, str] | None = None,
 ) -> list[tuple[Placed, int, int]]:
-    """Write ``frame`` (physical names) below ``root``; the files with their sizes and times."""
+    """Write ``frame`` (physical names) below ``root``; the files with their sizes and times.
+
+    ``hadoop`` are settings that Hadoop needs to open ``root``.
+    """
     gateway = gateway_of(spark)
-    session = pinned(spark)
+    session = pinned(spark, hadoop)
     scratch = Path(tempfile.mkdtemp(prefix="tidegate-write-"))
     try:
         sink_log = _streaming_class(gateway, "FileStreamSinkLog")

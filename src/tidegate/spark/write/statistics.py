@@ -1,24 +1,31 @@
-"""Statistics of written files: which leaves a table indexes, and task commits as the JSON of ``add.stats``.
+"""Statistics of written files: which leaves a table indexes, and what is known of files as ``add.stats``.
 
-Tasks send bounds as plain columns (timestamps as microseconds, dates as days); here they get their types
-back, long strings are cut as Delta cuts them, and all files are spelled out at once.
-Specification: "Per-file Statistics".
+Tasks send bounds as plain columns (timestamps as microseconds, dates as days), and so do files that
+are measured after they were written; here they get their types back, long strings are cut as Delta cuts
+them, and all files are spelled out at once. Specification: "Per-file Statistics".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from tidegate import properties
 from tidegate.files import stats
 from tidegate.files.stats_text import PREFIX_LENGTH
 from tidegate.log.checkpoint.write import parsed_type
 from tidegate.metadata import Metadata
+from tidegate.schema.arrow import to_arrow_type
 from tidegate.schema.paths import Path
-from tidegate.spark.write.task import Column
+from tidegate.schema.types import StructType
+from tidegate.spark.write import footers
+from tidegate.spark.write.bounds import Column
+
+Leaves = Sequence[tuple[Path, "pa.DataType | None"]]
 
 
 def string_length(metadata: Metadata) -> int:
@@ -27,7 +34,14 @@ def string_length(metadata: Metadata) -> int:
     return PREFIX_LENGTH if found is None else found
 
 
-def indexed_leaves(metadata: Metadata) -> list[tuple[Path, pa.DataType | None]]:
+def first_leaves(data: StructType, count: int) -> Leaves:
+    """The first ``count`` leaves of data columns, all of them when negative."""
+    leaves = list(data.leaves())
+    kept = leaves if count < 0 else leaves[:count]
+    return [(tuple(p), to_arrow_type(f.type) if stats.has_bounds(f.type) else None) for p, f in kept]
+
+
+def indexed_leaves(metadata: Metadata) -> Leaves:
     """The leaves (physical paths) that the table's properties want indexed; None for one without bounds."""
     whole = parsed_type(metadata)
     if whole.get_field_index(stats.NULLS) < 0:
@@ -47,7 +61,11 @@ def _leaves(kind: pa.StructType, above: Path = ()) -> Iterator[tuple[Path, pa.Da
 
 def columns_for_tasks(metadata: Metadata) -> tuple[Column, ...]:
     """The leaves as tasks want to know them."""
-    return tuple(Column(path, None if t is None else _wire(t)) for path, t in indexed_leaves(metadata))
+    return _columns(indexed_leaves(metadata))
+
+
+def _columns(leaves: Leaves) -> tuple[Column, ...]:
+    return tuple(Column(path, None if t is None else _wire(t)) for path, t in leaves)
 
 
 def _wire(kind: pa.DataType) -> pa.DataType:
@@ -67,11 +85,48 @@ def wire_fields(columns: tuple[Column, ...]) -> list[pa.Field]:
     return out
 
 
+def of_footers(metadatas: Sequence[pq.FileMetaData], leaves: Leaves, *, tight: bool) -> list[str]:
+    """The statistics of files as JSON, by what their footers alone say."""
+    columns = _columns(leaves)
+    rows = [footers.of_footer(m, columns).row for m in metadatas]
+    found: list[str] = spelled(as_table(rows, columns), leaves, PREFIX_LENGTH, tight=tight).to_pylist()
+    return found
+
+
+def as_table(rows: list[dict[str, Any]], columns: tuple[Column, ...]) -> pa.Table:
+    fields = [pa.field("rows", pa.int64()), *wire_fields(columns)]
+    arrays = [_array([row.get(f.name) for row in rows], f.type) for f in fields]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Values of a kind; null (not known) where the table's type has no room for what a file says."""
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array([None if _strange(v, kind) else v for v in values], kind)
+
+
+def _strange(value: Any, kind: pa.DataType) -> bool:
+    try:
+        pa.scalar(value, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return True
+    return False
+
+
+# ---------------------------------------------------------------------------- JSON
+
+
 def texts(commits: pa.Table, metadata: Metadata, *, tight: bool) -> pa.Array:
     """The statistics of each file as JSON."""
-    length = string_length(metadata)
+    return spelled(commits, indexed_leaves(metadata), string_length(metadata), tight=tight)
+
+
+def spelled(commits: pa.Table, leaves: Leaves, length: int, *, tight: bool) -> pa.Array:
+    """Rows of files as JSON, with the bounds of ``leaves``."""
     bounds: dict[str, dict[Path, pa.Array]] = {stats.MIN: {}, stats.MAX: {}, stats.NULLS: {}}
-    for i, (path, kind) in enumerate(indexed_leaves(metadata)):
+    for i, (path, kind) in enumerate(leaves):
         bounds[stats.NULLS][path] = _column(commits, f"n{i}")
         if kind is not None:
             low, high = (_column(commits, f"{which}{i}") for which in "lh")

@@ -20,19 +20,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import TaskContext, cloudpickle
 
+from tidegate.spark.write import bounds
+from tidegate.spark.write.bounds import Column, Statistics
 from tidegate.spark.write.layout import directory_for, file_name
 
 _ROW_GROUP_BYTES = 64 << 20
-# Longer beginnings of strings say nothing more: bounds are cut far before.
-_STRING_CUT = 8
-
-
-@dataclass(frozen=True)
-class Column:
-    """One indexed leaf: its path in the file, whether it has bounds, and how they travel."""
-
-    path: tuple[str, ...]
-    wire: pa.DataType | None
 
 
 @dataclass(frozen=True)
@@ -100,75 +92,6 @@ def _runs(columns: Sequence[pa.Array], rows: int) -> list[int]:
     return [0, *(i + 1 for i in pc.indices_nonzero(new).to_pylist()), rows]
 
 
-# ---------------------------------------------------------------------------- statistics
-
-
-class _Statistics:
-    """Minimum, maximum and null count of each indexed leaf, taken while the rows go by."""
-
-    def __init__(self, columns: Sequence[Column], string_length: int) -> None:
-        self._columns = columns
-        self._cut = string_length * _STRING_CUT + 64
-        self._nulls = [0] * len(columns)
-        self._low: list[Any] = [None] * len(columns)
-        self._high: list[Any] = [None] * len(columns)
-        self._unbounded = [False] * len(columns)
-        self._no_maximum = [False] * len(columns)
-
-    def add(self, table: pa.Table) -> None:
-        names = set(table.column_names)
-        for i, column in enumerate(self._columns):
-            if column.path[0] not in names:
-                self._nulls[i] += table.num_rows
-                continue
-            values = table.column(column.path[0])
-            for part in column.path[1:]:
-                found = values.type.get_field_index(part)
-                if found < 0:
-                    values = None
-                    break
-                values = pc.struct_field(values, found)
-            if values is None:
-                self._nulls[i] += table.num_rows
-                continue
-            self._nulls[i] += values.null_count
-            if column.wire is not None and values.null_count < len(values) and not self._unbounded[i]:
-                self._bound(i, values, column.wire)
-
-    def _bound(self, i: int, values: pa.ChunkedArray, wire: pa.DataType) -> None:
-        if pa.types.is_floating(values.type):
-            # NaN is above everything to Spark, and JSON has no word for it: such files have no maximum.
-            not_numbers = pc.is_nan(values)
-            if pc.any(not_numbers).as_py():
-                self._no_maximum[i] = True
-                values = values.filter(pc.invert(not_numbers))
-                if len(values) == values.null_count:
-                    return
-        elif pa.types.is_temporal(values.type):
-            values = values.cast(wire)
-        try:
-            found = pc.min_max(values).as_py()
-        except UnicodeDecodeError:
-            self._unbounded[i] = True
-            return
-        low, high = found["min"], found["max"]
-        self._low[i] = low if self._low[i] is None else min(self._low[i], low)
-        self._high[i] = high if self._high[i] is None else max(self._high[i], high)
-
-    def bounds(self) -> tuple[list[Any], list[Any], list[int]]:
-        low, high = [], []
-        for i in range(len(self._columns)):
-            hidden = self._unbounded[i]
-            low.append(None if hidden else self._shown(self._low[i]))
-            high.append(None if hidden or self._no_maximum[i] else self._shown(self._high[i]))
-        return low, high, self._nulls
-
-    def _shown(self, value: Any) -> Any:
-        if isinstance(value, float) and not math.isfinite(value):
-            return None
-        return value[: self._cut] if isinstance(value, str) else value
-
-
 # ---------------------------------------------------------------------------- files
 
 
@@ -182,7 +105,7 @@ class _File:
         directory = directory_for(pairs, is_cdc=self.is_change, prefix_length=plan.prefix_length)
         self.path = f"{directory}/{name}" if directory else name
         self.rows = 0
-        self.statistics = _Statistics(() if self.is_change else plan.columns, plan.string_length)
+        self.statistics = Statistics(() if self.is_change else plan.columns, plan.string_length)
         self._plan = plan
         self._schema = plan.changes if self.is_change else plan.data
         self._held: list[pa.RecordBatch] = []
@@ -341,5 +264,6 @@ def writing(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Reco
     return run
 
 
-# Executors need not have this package: the module travels with the task. PySpark's cloudpickle is untyped.
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
+# Executors need not have this package: these modules travel with the task. PySpark's cloudpickle is untyped.
+for _module in (sys.modules[__name__], bounds):
+    cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]

@@ -1,0 +1,64 @@
+"""Sessions in zones of their own: files are skipped by instants, whatever the clocks there show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+import tidegate
+
+pytestmark = pytest.mark.spark
+
+ZONE = "spark.sql.session.timeZone"
+
+
+@pytest.fixture
+def hours(spark: SparkSession, table: str) -> Iterator[str]:
+    """A table with one file for each hour around the end of summer time in New York, read there."""
+    for hour in range(4, 9):
+        frame = spark.sql(f"SELECT {hour} AS hour, timestamp'2024-11-03T0{hour}:30:00Z' AS at")
+        frame.coalesce(1).write.format("delta").mode("append").save(table)
+    before = spark.conf.get(ZONE)
+    spark.conf.set(ZONE, "America/New_York")
+    yield table
+    spark.conf.set(ZONE, before)
+
+
+@pytest.mark.parametrize(
+    ("condition", "hours_found"),
+    [
+        # Half past one comes twice that night.
+        ("at = timestamp'2024-11-03T05:30:00Z'", [5]),
+        ("at = timestamp'2024-11-03T06:30:00Z'", [6]),
+        ("at < timestamp'2024-11-03T06:00:00Z'", [4, 5]),
+        ("at >= timestamp'2024-11-03 02:30:00'", [7, 8]),
+        ("at IN (timestamp'2024-11-03T04:30:00Z', timestamp'2024-11-03T08:30:00Z')", [4, 8]),
+        ("at BETWEEN '2024-11-03 02:30:00' AND '2024-11-03 03:00:00'", [7]),
+        ("cast(at AS date) = date'2024-11-03'", [4, 5, 6, 7, 8]),
+    ],
+)
+def test_files_are_skipped_by_timestamps(
+    spark: SparkSession, hours: str, condition: str, hours_found: list[int]
+) -> None:
+    found = spark.read.format("delta").load(hours).where(condition)
+    assert sorted(r.hour for r in found.collect()) == hours_found
+    [scanned] = tidegate.scan_metrics(found)
+    assert scanned.files_read == len(hours_found)
+
+
+def test_partitions_by_timestamp_are_pruned(spark: SparkSession, table: str) -> None:
+    before = spark.conf.get(ZONE)
+    spark.conf.set(ZONE, "Asia/Kathmandu")
+    try:
+        frame = spark.sql("SELECT explode(sequence(1, 4)) AS id").selectExpr(
+            "id", "timestamp'2024-01-01 00:00:00' + make_interval(0, 0, 0, id) AS day"
+        )
+        frame.write.format("delta").partitionBy("day").save(table)
+        found = spark.read.format("delta").load(table).where("day = timestamp'2024-01-03 00:00:00'")
+        assert [r.id for r in found.collect()] == [2]
+        [scanned] = tidegate.scan_metrics(found)
+        assert (scanned.files_considered, scanned.files_read) == (4, 1)
+    finally:
+        spark.conf.set(ZONE, before)
