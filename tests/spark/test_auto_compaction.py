@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -158,3 +159,30 @@ def test_vacuum_in_a_session_follows_its_confs(spark: SparkSession, table: str, 
         spark.conf.unset(key)
     assert not list(Path(table).glob("p=1/*.parquet"))
     assert rows(table) == before
+
+
+def test_many_files_are_deleted_by_the_tasks_of_a_job(
+    spark: SparkSession, table: str, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tidegate.commands import vacuum_spark
+    from tidegate.log.table_log import TableLog
+
+    def not_here(*_: object) -> None:
+        raise AssertionError("the driver deletes")
+
+    _append(spark, table, 0, 4)
+    before = rows(table)
+    for i in range(30):
+        orphan = Path(table) / f"p=1/orphan é {i}.parquet"
+        (orphan.parent / f".{orphan.name}.crc").write_bytes(b"x")
+        orphan.write_bytes(b"x")
+        os.utime(orphan, (1, 1))
+    monkeypatch.setattr(vacuum_spark, "delete_here", not_here)
+    with pytest.raises(AssertionError):
+        vacuum_spark.vacuum(spark, TableLog.at(table))
+    monkeypatch.setattr(vacuum_spark, "MANY", 29)
+    assert vacuum_spark.vacuum(spark, TableLog.at(table)).count == 30
+    assert not list(Path(table).rglob("*orphan*"))
+    assert rows(table) == before
+    entry = DeltaTable.forPath(spark, table).history(1).collect()[0]
+    assert entry["operationMetrics"]["numDeletedFiles"] == "30"

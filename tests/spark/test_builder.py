@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 import tidegate
+from support.dml import confs
 from tidegate import DeltaTable
 from tidegate.errors import (
     AlterRefusedError,
@@ -205,3 +206,19 @@ def test_wrong_types_of_arguments_are_told_apart(spark: SparkSession) -> None:
         builder.partitionedBy(1)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="both"):
         builder.addColumn("a", "long", generatedAlwaysAs="b", generatedByDefaultAs=IdentityGenerator())
+
+
+def test_a_replacement_gives_features_back_where_the_session_allows_it(
+    spark: SparkSession, table: str
+) -> None:
+    def replaced() -> set[str]:
+        DeltaTable.createOrReplace(spark).location(table).addColumn("c", "long").execute()
+        return set(tidegate.open(table).protocol.features())
+
+    builder = DeltaTable.create(spark).location(table).addColumn("a", "long")
+    builder.property("delta.enableDeletionVectors", "true").execute()
+    assert "deletionVectors" in replaced()
+    with confs(spark, replace__protocolDowngradeAllowed="true"):
+        assert "deletionVectors" not in replaced()
+    spark.range(3).toDF("c").write.format("delta").mode("append").save(table)
+    assert DeltaTable.forPath(spark, table).toDF().count() == 3

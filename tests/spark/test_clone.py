@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -139,3 +140,29 @@ def test_parquet_files_can_be_cloned(spark: SparkSession, tmp_path: Path, table:
     assert tidegate.open(table).partition_columns == ("day",)
     assert [str(f.type) for f in tidegate.open(table).schema.fields] == ["long", "date"]
     assert [r[0] for r in rows(table, "day = '2026-01-02'")] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"target": 1}, "target"),
+        ({"isShallow": "yes"}, "isShallow"),
+        ({"replace": 1}, "replace"),
+        ({"properties": [("a", "b")]}, "properties"),
+        ({"properties": {"a": 1}}, "a"),
+        ({"version": "1"}, "version"),
+        ({"timestamp": 1}, "timestamp"),
+    ],
+)
+def test_arguments_of_other_types_are_pythons_own_errors(
+    source: DeltaTable, table: str, arguments: dict[str, Any], named: str
+) -> None:
+    given = {"target": table, "isShallow": True, **arguments}
+    method = source.clone
+    if "version" in given:
+        method = source.cloneAtVersion
+    elif "timestamp" in given:
+        method = source.cloneAtTimestamp
+    with pytest.raises(ValueError, match=named):
+        method(**given)
+    assert not Path(table).exists()

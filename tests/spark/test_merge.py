@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, ArithmeticException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import tidegate
-from support.dml import FEED, WAYS, Meanwhile, feed, last, sound, tracked, write
+from support.dml import FEED, WAYS, Meanwhile, confs, feed, last, no_job, sound, tracked, write
 from tidegate.errors import (
     ConcurrentAppendException,
     InvariantViolationException,
@@ -379,7 +379,7 @@ def test_what_cannot_be_is_refused_before_any_job(
 ) -> None:
     dt = target(spark, table, n=2, files=1)
     merging = dt.merge(source(spark, (1, 1)), "t.id = s.id")
-    with pytest.raises(kind) as caught:
+    with no_job(spark), pytest.raises(kind) as caught:
         build(merging).execute()
     assert isinstance(caught.value, AnalysisException)
     assert name in (getattr(caught.value, "errorClass", None), caught.value.getCondition())
@@ -395,3 +395,34 @@ def test_star_needs_every_column_unless_the_schema_evolves(spark: SparkSession, 
         dt.merge(frame, "t.id = s.id").whenMatchedUpdate("true")
     with pytest.raises(TypeError):
         dt.merge("s", "t.id = s.id")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("properties", WAYS)
+def test_types_widen_with_the_schema_where_the_table_allows_it(
+    spark: SparkSession, table: str, properties: dict[str, str]
+) -> None:
+    frame = spark.sql("select id, cast(id as int) v, array(cast(id as smallint)) a from range(3)")
+    write(frame.coalesce(1), table, {**properties, **FEED, "delta.enableTypeWidening": "true"})
+    dt = DeltaTable.forPath(spark, table).alias("t")
+    wide = spark.sql("select id, id + 5000000000 v, array(70000) a from range(2, 4)").alias("s")
+    with confs(spark, typeWidening__allowAutomaticWidening="never"), pytest.raises(ArithmeticException):
+        upsert(dt, wide).withSchemaEvolution().execute()
+    with pytest.raises(ArithmeticException):
+        upsert(dt, wide).execute()
+    assert tidegate.open(table).version == 0
+    upsert(dt, wide).withSchemaEvolution().execute()
+    found = spark.read.format("delta").load(table)
+    assert found.dtypes == [("id", "bigint"), ("v", "bigint"), ("a", "array<int>")]
+    assert sorted(tuple(r) for r in found.collect()) == [
+        (0, 0, [0]),
+        (1, 1, [1]),
+        (2, 5000000002, [70000]),
+        (3, 5000000003, [70000]),
+    ]
+    before = [(2, 2, [2], "update_preimage")]
+    assert [r for r in feed(spark, table, 1) if r[-1] == "update_preimage"] == before
+    sound(table)
+    # An assignment by name takes the source's column of that name along.
+    double = spark.sql("select 1L id, 1.5D v").alias("s")
+    dt.merge(double, "t.id = s.id").withSchemaEvolution().whenMatchedUpdate(set={"v": "s.v"}).execute()
+    assert dict(spark.read.format("delta").load(table).dtypes)["v"] == "bigint"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 import tidegate
 from tidegate import DeltaTable
@@ -313,3 +315,36 @@ def test_inputs_that_are_gone_are_a_conflict(
         DeltaTable.forPath(spark, table).optimize().executeCompaction()
     assert isinstance(caught.value, ConcurrentDeleteReadException)
     assert [r[0] for r in rows(table)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_reorg_takes_dropped_columns_out_of_the_files(
+    spark: SparkSession, table: str, rows: Rows, mode: str
+) -> None:
+    from tidegate.commands.reorg import purge
+
+    def stored() -> set[str]:
+        paths = tidegate.open(table).files().column("path").to_pylist()
+        return {c.path for p in paths for c in pq.ParquetFile(f"{table}/{p}").schema}
+
+    columns = T.StructType.fromDDL("id long, gone string, n struct<keep: int, gone: string>")
+    builder = DeltaTable.create(spark).location(table).addColumns(columns)
+    builder.property("delta.columnMapping.mode", mode).property("delta.enableRowTracking", "true")
+    made = builder.execute()
+    frame = spark.range(4).selectExpr("id", "'x' gone", "named_struct('keep', 1, 'gone', 'y') n").coalesce(1)
+    frame.write.format("delta").mode("append").save(table)
+    assert purge(spark, TableLog.at(table)).versions == []
+    assert len(stored()) == 4
+    made.dropColumns("gone", "n.gone")
+    frame.select("id").limit(1).write.format("delta").mode("append").save(table)
+    before, held = rows(table, "n is not null"), stored()
+    done = purge(spark, TableLog.at(table))
+    assert (done.metrics["numFilesAdded"], done.metrics["numFilesRemoved"]) == (1, 1)
+    assert rows(table, "n is not null") == before
+    assert spark.read.format("delta").load(table).count() == 5
+    left = tidegate.open(table)
+    ids = {v for k, v in left.properties.items() if k.startswith("delta.rowTracking.materialized")}
+    assert len((stored() & held) - ids) == 2
+    assert stored() - held <= ids
+    assert purge(spark, TableLog.at(table)).versions == []
+    assert _actions(table, done.versions[0]) == ([False], [False])

@@ -11,12 +11,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import tidegate
+from support.dml import confs, no_job
 from tidegate import DeltaTable
 from tidegate.commands.restore import restore
 from tidegate.errors import (
     AppendOnlyError,
     DataFileMissingError,
     OptionError,
+    TidegateError,
     TimestampOutOfRangeError,
     VersionNotFoundError,
 )
@@ -152,3 +154,92 @@ def test_what_cannot_be_restored_is_refused(spark: SparkSession, table: str) -> 
     with pytest.raises(AppendOnlyError):
         made.restoreToVersion(0)
     assert tidegate.open(table).version == 3
+
+
+def test_a_protocol_comes_down_only_where_the_session_allows_it(
+    spark: SparkSession, table: str, rows: Rows
+) -> None:
+    spark.range(3).write.format("delta").save(table)
+    made = DeltaTable.forPath(spark, table)
+    before = tidegate.open(table).protocol
+    made.setProperties({"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "name"})
+    made.delete("id = 1")
+    made.restoreToVersion(0)
+    assert tidegate.open(table).protocol.supports("deletionVectors")
+    with confs(spark, restore__protocolDowngradeAllowed="true"):
+        made.restoreToVersion(0)
+    assert tidegate.open(table).protocol == before
+    assert rows(table) == [(0,), (1,), (2,)]
+    assert [f for f in verify(TableLog.at(table), deep=True).findings if f.severity == "error"] == []
+    old = spark.read.format("delta").option("versionAsOf", 2).load(table)
+    assert sorted(r[0] for r in old.collect()) == [0, 2]
+
+
+def test_a_protocol_that_comes_down_keeps_what_guards_older_versions(spark: SparkSession, table: str) -> None:
+    spark.range(3).write.format("delta").save(table)
+    made = DeltaTable.forPath(spark, table)
+    made.clusterBy("id")
+    made.setProperties({"delta.enableDeletionVectors": "true"})
+    made.dropFeatureSupport("deletionVectors")
+    assert tidegate.open(table).protocol.supports("checkpointProtection")
+    with confs(spark, restore__protocolDowngradeAllowed="true"):
+        made.restoreToVersion(0)
+    after = tidegate.open(table).protocol
+    assert after.supports("checkpointProtection")
+    assert after.supports("domainMetadata")
+    assert not after.supports("clustering")
+    spark.range(3, 5).write.format("delta").mode("append").save(table)
+    assert spark.read.format("delta").load(table).count() == 5
+
+
+def test_versions_beyond_the_retention_are_out_of_reach_where_the_session_says_so(
+    spark: SparkSession, table: str, tmp_path: Path
+) -> None:
+    spark.range(3).write.format("delta").save(table)
+    spark.range(3, 5).write.format("delta").mode("append").save(table)
+    made = DeltaTable.forPath(spark, table)
+    made.setProperties({"delta.deletedFileRetentionDuration": "interval 0 hours"})
+
+    def then() -> int:
+        return spark.read.format("delta").option("versionAsOf", 0).load(table).count()
+
+    attempts: list[Callable[[], object]] = [
+        then,
+        lambda: spark.sql(f"select * from delta.`{table}` version as of 0").count(),
+        lambda: made.restoreToVersion(0),
+        lambda: made.cloneAtVersion(0, str(tmp_path / "clone"), isShallow=True),
+    ]
+    with confs(spark, vacuum__enforceTimeTravelWithinDeletedFileRetentionDuration="true"):
+        for attempt in attempts:
+            with pytest.raises(TimestampOutOfRangeError, match="retention of deleted files") as caught:
+                attempt()
+            assert isinstance(caught.value, AnalysisException)
+        assert spark.read.format("delta").option("versionAsOf", 2).load(table).count() == 5
+    assert then() == 3
+    made.restoreToVersion(0)
+    assert made.toDF().count() == 3
+
+
+@pytest.mark.parametrize(
+    ("attempt", "kind"),
+    [
+        (lambda t: t.restoreToVersion(99), VersionNotFoundError),
+        (lambda t: t.restoreToVersion(-1), OptionError),
+        (lambda t: t.restoreToTimestamp("1999-01-01"), TimestampOutOfRangeError),
+        (lambda t: t.cloneAtVersion(99, "/nowhere", isShallow=True), VersionNotFoundError),
+        (lambda t: t.vacuum(-1), OptionError),
+        (lambda t: t.vacuum(1), OptionError),
+        (lambda t: t.optimize().where("id > 1").executeCompaction(), TidegateError),
+        (lambda t: t.optimize().executeZOrderBy("nope"), TidegateError),
+        (lambda t: t.addConstraint("c", "nope > 1"), AnalysisException),
+        (lambda t: t.changes(7), TidegateError),
+    ],
+)
+def test_what_cannot_be_served_is_refused_before_any_job(
+    spark: SparkSession, table: str, attempt: Callable[[DeltaTable], object], kind: type[Exception]
+) -> None:
+    spark.range(3).write.format("delta").save(table)
+    made = DeltaTable.forPath(spark, table)
+    with no_job(spark), pytest.raises(kind):
+        attempt(made)
+    assert tidegate.open(table).version == 0

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import tidegate
-from support.dml import FEED, VECTORS, WAYS, Meanwhile, feed, last, sound, tracked, write
+from support.dml import FEED, VECTORS, WAYS, Meanwhile, feed, last, no_job, sound, tracked, write
 from tidegate.errors import (
     AppendOnlyError,
     ConcurrentAppendException,
@@ -164,7 +164,7 @@ def test_bad_assignments_are_refused_before_any_job(
     spark: SparkSession, table: str, given: dict[str, str], kind: type[Exception], name: str
 ) -> None:
     dt = make(spark, table, n=2, files=1)
-    with pytest.raises(kind) as caught:
+    with no_job(spark), pytest.raises(kind) as caught:
         dt.update("id = 1", given)
     assert isinstance(caught.value, AnalysisException)
     assert name in (getattr(caught.value, "errorClass", None), caught.value.getCondition())

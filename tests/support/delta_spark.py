@@ -122,10 +122,15 @@ def _started(home: Path) -> DeltaSpark:
     return DeltaSpark(home)
 
 
-def delta_spark() -> DeltaSpark:
-    """The peer, started on first use; a test that cannot have it ends with a word."""
+def delta_spark_home() -> Path:
+    """Where the peer is installed; a test that cannot have it ends with a word."""
     folder = Path(os.environ.get("TIDEGATE_PEERS", ".peers"))
     home = (folder if folder.is_absolute() else _ROOT / folder) / "delta-spark"
     if not any(home.glob("ready-*")):
         absent("delta-spark", "`make peers` sets it up where Maven is at hand")
-    return _started(home)
+    return home
+
+
+def delta_spark() -> DeltaSpark:
+    """The peer, started on first use; a test that cannot have it ends with a word."""
+    return _started(delta_spark_home())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import tidegate
+from support.session import CONNECT
 from tidegate.commands.write import write as write_table
 from tidegate.log.table_log import TableLog
 from tidegate.log.verify import verify
@@ -74,3 +77,31 @@ class Meanwhile:
             return original(self, *args, **kwargs)
 
         monkeypatch.setattr(tidegate.Transaction, "commit", commit)
+
+
+@contextmanager
+def confs(spark: SparkSession, **values: object) -> Iterator[None]:
+    """Confs below ``spark.databricks.delta.`` for a while; dots in their names are two underscores here."""
+    keys = {f"spark.databricks.delta.{k.replace('__', '.')}": str(v) for k, v in values.items()}
+    for key, value in keys.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in keys:
+            spark.conf.unset(key)
+
+
+@contextmanager
+def no_job(spark: SparkSession) -> Iterator[None]:
+    """What is inside may start no job of Spark; over Connect nobody can tell."""
+    if CONNECT:
+        yield
+        return
+    context, group = spark.sparkContext, f"no job {uuid.uuid4()}"
+    context.setJobGroup(group, "")
+    try:
+        yield
+        assert context.statusTracker().getJobIdsForGroup(group) == []
+    finally:
+        context.setJobGroup("", "")

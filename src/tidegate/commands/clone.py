@@ -19,6 +19,7 @@ from tidegate import properties as props
 from tidegate.commands import clustering
 from tidegate.commands.detail import location
 from tidegate.commands.removes import with_data_change
+from tidegate.commands.retention import check_retention
 from tidegate.errors import MaintenanceRefusedError, TableExistsError
 from tidegate.files.deletion_vectors import relative_name
 from tidegate.files.paths import encode_path
@@ -50,11 +51,13 @@ def clone(
     version: int | None = None,
     timestamp: str | None = None,
     if_not_exists: bool = False,
+    within_retention: bool = False,
     dry_run: bool = False,
 ) -> dict[str, Any] | None:
     """Make ``target`` a clone of ``source``, as it is or was; the metrics as Delta names them.
 
-    None where there is a table already and ``if_not_exists`` says to leave it.
+    None where there is a table already and ``if_not_exists`` says to leave it. With ``within_retention``
+    versions whose files VACUUM may delete are refused.
     """
     if not shallow:
         raise MaintenanceRefusedError(
@@ -64,6 +67,8 @@ def clone(
             errorClass="DELTA_UNSUPPORTED_DEEP_CLONE",
         )
     snapshot = snapshot_of(source, version, timestamp)
+    if within_retention and (version is not None or timestamp is not None):
+        check_retention(load(source), snapshot)
     adds = absolute(snapshot)
     metadata = cloned_metadata(snapshot.metadata, properties or {})
     domains: list[Action] = []

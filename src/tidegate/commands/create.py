@@ -1,8 +1,8 @@
 """Creating and replacing tables: metadata, protocol and clustering in one commit. No Spark is needed.
 
 A table is created only where none is; a replacement removes every row and gives the table new
-metadata in the same commit, so that no reader sees a table in between. Features are never lost by
-a replacement. Session defaults count here and nowhere else.
+metadata in the same commit, so that no reader sees a table in between. Features are not lost by a
+replacement, unless the session lets them go. Session defaults count here and nowhere else.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import msgspec
 
 from tidegate import properties
 from tidegate.commands import clustering
+from tidegate.commands.lowering import lowered, settle
 from tidegate.commands.removes import as_removes
 from tidegate.errors import NotATableError, SchemaInvalidError, TableExistsError
 from tidegate.log.actions import Action
@@ -51,6 +52,7 @@ def create(
     *,
     defaults: Mapping[str, str] | None = None,
     managed: bool = False,
+    lowers_protocol: bool = False,
 ) -> Committed | None:
     """Make the table, or replace it; None where there is one already and the mode leaves it alone."""
     transaction = Transaction.begin(log, defaults=defaults)
@@ -85,7 +87,9 @@ def create(
         removes = None
     else:
         removes = as_removes(transaction.files(), log.clock())
-        replace_metadata(transaction, transaction.snapshot, metadata, defaults)
+        replace_metadata(
+            transaction, transaction.snapshot, metadata, defaults, lowers_protocol=lowers_protocol
+        )
     if definition.cluster_by or (
         transaction.snapshot is not None and clustering.is_clustered(transaction.snapshot)
     ):
@@ -93,7 +97,9 @@ def create(
         actions.append(clustering.domain(transaction.metadata, columns))
     name = {"create": "CREATE TABLE", "createIfNotExists": "CREATE TABLE", "replace": "REPLACE TABLE"}
     operation = Operation(name.get(mode, "CREATE OR REPLACE TABLE"), parameters)
-    return transaction.commit(actions, operation, removes=removes)
+    committed = transaction.commit(actions, operation, removes=removes)
+    settle(committed, transaction.snapshot)
+    return committed
 
 
 def existing(log: TableLog) -> Snapshot | None:
@@ -154,12 +160,23 @@ def metadata_of(definition: Definition) -> Metadata:
 
 
 def replace_metadata(
-    transaction: Transaction, snapshot: Snapshot, metadata: Metadata, defaults: Mapping[str, str] | None
+    transaction: Transaction,
+    snapshot: Snapshot,
+    metadata: Metadata,
+    defaults: Mapping[str, str] | None,
+    *,
+    lowers_protocol: bool = False,
 ) -> None:
-    """New metadata for a table that stands: its features stay, its column ids are never given again."""
+    """New metadata for a table that stands: its features stay, unless ``lowers_protocol`` lets them go.
+
+    Its column ids are never given again.
+    """
     registry = snapshot.log.registry
     wanted = negotiate.for_new_table(metadata, defaults, registry)
-    transaction.update_protocol(snapshot.protocol.merge(wanted, rules=registry.rules))
+    if lowers_protocol:
+        transaction.update_protocol(lowered(snapshot, wanted), lowers=True)
+    else:
+        transaction.update_protocol(snapshot.protocol.merge(wanted, rules=registry.rules))
     configuration = properties.validate(
         negotiate.configuration_for_new_table(metadata.configuration, defaults)
     )

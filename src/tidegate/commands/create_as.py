@@ -13,12 +13,14 @@ from pyspark.sql import DataFrame
 
 from tidegate.commands import clustering, create
 from tidegate.commands.create import Definition, Mode
+from tidegate.commands.lowering import settle
 from tidegate.commands.options import WRITE, Options
 from tidegate.commands.removes import as_removes
 from tidegate.commands.write import write_metrics
 from tidegate.errors import NotATableError, TableExistsError
 from tidegate.log.actions import Action
 from tidegate.schema.types import StructType
+from tidegate.spark.confs import conf
 from tidegate.spark.write.files import write_files
 from tidegate.spark.write.fit import check_columns, check_storable, schema_of
 from tidegate.transaction.pending import Operation
@@ -82,7 +84,8 @@ def create_as(
         transaction.update_metadata(metadata)
     else:
         removes = as_removes(transaction.files(), transaction.log.clock())
-        create.replace_metadata(transaction, snapshot, metadata, defaults)
+        lowers = conf(frame.sparkSession, "replace.protocolDowngradeAllowed", False)
+        create.replace_metadata(transaction, snapshot, metadata, defaults, lowers_protocol=lowers)
     actions: list[Action] = []
     if cluster_by or (snapshot is not None and clustering.is_clustered(snapshot)):
         columns = clustering.resolve(transaction.metadata, cluster_by)
@@ -96,7 +99,7 @@ def create_as(
         "isManaged": str(managed).lower(),
         "properties": dict(properties or {}),
     }
-    return transaction.commit(
+    committed = transaction.commit(
         actions,
         Operation(operation, parameters),
         adds=adds,
@@ -104,3 +107,5 @@ def create_as(
         metrics=write_metrics(adds, removes),
         user_metadata=given.get("userMetadata"),
     )
+    settle(committed, snapshot)
+    return committed

@@ -9,9 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.commands.changes import changes_between
 from tidegate.commands.options import READ, Options
+from tidegate.commands.retention import CONF, check_retention
 from tidegate.errors import OptionError, SchemaInvalidError
-from tidegate.log.snapshot import Snapshot
+from tidegate.log.snapshot import Snapshot, load
 from tidegate.opening import open as open_table
+from tidegate.spark.confs import conf
 from tidegate.spark.scan.scans import scan
 
 
@@ -36,6 +38,13 @@ def snapshot_for(url: str | PathLike[str], options: Mapping[str, str]) -> Snapsh
     return open_table(url, version=None if version is None else int(version), timestamp=timestamp)
 
 
+def within_retention(spark: SparkSession, then: Snapshot) -> Snapshot:
+    """A version back in time, unless it is older than this session may go."""
+    if conf(spark, CONF, False):
+        check_retention(load(then.log), then)
+    return then
+
+
 def read(
     spark: SparkSession, url: str | PathLike[str], options: Mapping[str, str] | None = None
 ) -> DataFrame:
@@ -57,6 +66,8 @@ def read(
     columns = given.get("tidegate.columns")
     wanted = None if columns is None else _columns(snapshot, columns)
     latest = given.get("versionAsOf") is None and given.get("timestampAsOf") is None
+    if not latest:
+        snapshot = within_retention(spark, snapshot)
     return scan(spark, snapshot, where=given.get("tidegate.where"), columns=wanted, follow=latest)
 
 

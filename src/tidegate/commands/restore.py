@@ -14,8 +14,10 @@ import pyarrow.compute as pc
 
 from tidegate import properties
 from tidegate.commands.alter import begin
+from tidegate.commands.lowering import lowered, settle
 from tidegate.commands.presence import missing_files, shown
 from tidegate.commands.removes import as_removes, with_data_change
+from tidegate.commands.retention import check_retention
 from tidegate.commands.under_way import refuse_what_is_being_deleted
 from tidegate.errors import DataFileMissingError, OptionError, VersionNotFoundError
 from tidegate.files import row_ids
@@ -42,11 +44,19 @@ def restore(
     version: int | None = None,
     timestamp: str | None = None,
     ignore_missing: bool = False,
+    lowers_protocol: bool = False,
+    within_retention: bool = False,
     dry_run: bool = False,
 ) -> dict[str, Any]:
-    """Make the table what it was at a version or a time; the metrics as Delta names them."""
+    """Make the table what it was at a version or a time; the metrics as Delta names them.
+
+    With ``lowers_protocol`` the protocol comes back too, also where that takes features away; with
+    ``within_retention`` versions whose files VACUUM may delete are refused.
+    """
     transaction, now = begin(log)
     then = target_of(now, version, timestamp)
+    if within_retention:
+        check_retention(now, then)
     adds, gone = difference(now, then)
     refuse_what_is_being_deleted(now, adds)
     if not ignore_missing:
@@ -62,11 +72,13 @@ def restore(
     if dry_run:
         return metrics
     transaction.read_table()
-    rules = log.registry.rules
     log.registry.check_write(then.protocol, table=log.url, version=then.version)
-    protocol = now.protocol.merge(then.protocol, rules=rules)
+    if lowers_protocol:
+        protocol = lowered(now, then.protocol)
+    else:
+        protocol = now.protocol.merge(then.protocol, rules=log.registry.rules)
     if protocol != now.protocol:
-        transaction.update_protocol(protocol)
+        transaction.update_protocol(protocol, lowers=lowers_protocol)
     metadata = restored_metadata(now.metadata, then.metadata)
     if metadata != now.metadata:
         transaction.update_metadata(metadata)
@@ -74,7 +86,7 @@ def restore(
     if protocol.supports("domainMetadata"):
         actions += restored_domains(now, then)
     operation = Operation("RESTORE", {"version": version, "timestamp": timestamp})
-    transaction.commit(
+    committed = transaction.commit(
         actions,
         operation,
         adds=with_data_change(adds, True),
@@ -82,6 +94,7 @@ def restore(
         metrics={_camel(k): v for k, v in metrics.items()},
         retry=False,
     )
+    settle(committed, now)
     return metrics
 
 

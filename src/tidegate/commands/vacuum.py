@@ -47,6 +47,8 @@ _THREADS = 8
 
 Mode = Literal["full", "lite"]
 Progress = Callable[[str, int, int | None], None]
+# Deletes names below a table's root, and tells how far it came.
+Deleter = Callable[[TableLog, pa.Array, Progress], None]
 
 
 @dataclass(frozen=True)
@@ -101,13 +103,13 @@ def vacuum(
     inventory: pa.Table | None = None,
     check_retention: bool = True,
     log_commits: bool = True,
-    threads: int = _THREADS,
+    delete: Deleter | None = None,
     progress: Progress | None = None,
 ) -> Vacuumed:
     """Delete what no version of the last ``retention_hours`` needs; by default the table's own retention.
 
     ``inventory`` replaces the listing: columns ``path``, ``length``, ``isDir``, ``modificationTime``
-    (milliseconds).
+    (milliseconds). ``delete`` does the deleting where something else than threads of this process is to.
     """
     snapshot = load(log)
     _check_protocol(snapshot)
@@ -137,7 +139,7 @@ def vacuum(
         versions.append(_note_start(snapshot, names, size, retention, retention_hours, check_retention))
     names = _still_unneeded(snapshot, names, cutoff, own=len(versions))
     try:
-        _delete(log, names, threads, report)
+        (delete or delete_here)(log, names, report)
     except BaseException:
         # What went wrong is the answer, also where not even this can be written down.
         with suppress(TidegateError):
@@ -369,8 +371,8 @@ def _last_vacuum(log: TableLog) -> int | None:
 # ---------------------------------------------------------------------------- deleting
 
 
-def _delete(log: TableLog, names: pa.Array, threads: int, report: Progress) -> None:
-    """Delete in chunks, side by side; the store takes Hadoop's checksum files along."""
+def delete_here(log: TableLog, names: pa.Array, report: Progress) -> None:
+    """Delete in chunks, side by side in threads; the store takes Hadoop's checksum files along."""
     total = len(names)
     chunks = [names.slice(at, _CHUNK) for at in range(0, total, _CHUNK)]
     done = 0
@@ -379,7 +381,7 @@ def _delete(log: TableLog, names: pa.Array, threads: int, report: Progress) -> N
         log.store.delete(chunk.to_pylist())
         return len(chunk)
 
-    with ThreadPoolExecutor(max(1, threads), thread_name_prefix="tidegate-vacuum") as pool:
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="tidegate-vacuum") as pool:
         for count in pool.map(one, chunks):
             done += count
             report("deleting", done, total)

@@ -1,14 +1,29 @@
-"""VACUUM in a Spark session: its confs, and an inventory that is a DataFrame."""
+"""VACUUM in a Spark session: its confs, an inventory that is a DataFrame, and deleting by its tasks.
+
+Few files are deleted by threads of the driver. Many are spread over the executors, who need Tidegate
+installed for it; where they have not, the driver deletes them after all.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.commands import vacuum as vacuuming
-from tidegate.commands.vacuum import Mode, Vacuumed
+from tidegate.commands.vacuum import Deleter, Mode, Progress, Vacuumed, delete_here
 from tidegate.log.table_log import TableLog
-from tidegate.spark.confs import conf
+from tidegate.spark.confs import conf, text
+from tidegate.storage.opening import open_store
+
+_log = logging.getLogger(__name__)
+# So many files are worth a job of Spark, in tasks of so many each.
+MANY = 100_000
+_PER_TASK = 10_000
 
 
 def vacuum(
@@ -30,7 +45,45 @@ def vacuum(
         inventory=None if inventory is None else _arrow(inventory),
         check_retention=conf(spark, "retentionDurationCheck.enabled", True),
         log_commits=conf(spark, "vacuum.logging.enabled", True),
+        delete=_deleter(spark),
     )
+
+
+def _deleter(spark: SparkSession) -> Deleter:
+    """Deletes in this process or on Spark: as the session says, by default as many as there are."""
+    said = text(spark, "vacuum.parallelDelete.enabled")
+    least = MANY if said is None else 0 if conf(spark, "vacuum.parallelDelete.enabled", False) else None
+
+    def delete(log: TableLog, names: pa.Array, report: Progress) -> None:
+        if least is not None and len(names) > least and not log.url.startswith("memory:"):
+            try:
+                delete_on_spark(spark, log, names)
+            except PySparkException as e:
+                if "No module named 'tidegate'" not in str(e):
+                    raise
+                _log.warning("%s: the executors have no Tidegate, so the driver deletes", log.url)
+            else:
+                report("deleting", len(names), len(names))
+                return
+        delete_here(log, names, report)
+
+    return delete
+
+
+def delete_on_spark(spark: SparkSession, log: TableLog, names: pa.Array) -> int:
+    """Delete names below the table by tasks of a Spark job; how many they were told to."""
+    frame = spark.createDataFrame(pa.table({"name": names}))
+    tasks = max(2, -(-len(names) // _PER_TASK))
+    url = log.url
+
+    def deleting(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        store = open_store(url)
+        for batch in batches:
+            store.delete(batch.column(0).to_pylist())
+            yield pa.record_batch({"deleted": pa.array([batch.num_rows], pa.int64())})
+
+    counts = frame.repartition(tasks).mapInArrow(deleting, "deleted bigint").toArrow()
+    return sum(counts.column("deleted").to_pylist())
 
 
 def _arrow(inventory: DataFrame) -> object:

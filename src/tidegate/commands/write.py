@@ -14,17 +14,18 @@ from os import PathLike
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
-from tidegate import properties
 from tidegate.commands import replace, rows
 from tidegate.commands.auto_compact import after_write
+from tidegate.commands.evolution import widening
 from tidegate.commands.options import WRITE, Options
 from tidegate.commands.removes import with_data_change
 from tidegate.errors import MetadataChangedException, OptionError, SchemaInvalidError, TableExistsError
 from tidegate.files import partitions
 from tidegate.log.actions import Action, Txn
 from tidegate.metadata import Metadata
+from tidegate.schema.columns import generated_columns
 from tidegate.schema.mapping import mapping_mode, physical_name
 from tidegate.schema.types import StructType
 from tidegate.spark.write.files import write_files
@@ -146,7 +147,7 @@ class _Write:
         overwrite = self.mode == "overwrite" and exists
         data = schema_of(self.frame)
         if exists:
-            _evolve(transaction, data, given, partition_by, overwrite)
+            _evolve(self.frame.sparkSession, transaction, data, given, partition_by, overwrite)
         else:
             _create(transaction, data, partition_by, properties)
         refuse_reserved(self.frame.columns, transaction.metadata.schema)
@@ -266,6 +267,7 @@ def _in_case(data: StructType, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _evolve(
+    spark: SparkSession,
     transaction: Transaction,
     data: StructType,
     given: Options,
@@ -293,12 +295,13 @@ def _evolve(
             errorClass="DELTA_METADATA_MISMATCH",
         )
     if given.flag("mergeSchema"):
-        widens = metadata.property(properties.ENABLE_TYPE_WIDENING)
-        schema = merged(metadata.schema, data, widens=widens)
+        schema = merged(metadata.schema, data, widens=widening(spark, metadata))
         if schema != metadata.schema:
             check_storable(schema)
             transaction.update_metadata(metadata.with_schema(schema))
-    check_columns(data, metadata.partition_columns)
+    # A generated partition column may be left out: its values are made of the others.
+    made = {g.name for g in generated_columns(metadata.schema)} - {f.name for f in data.fields}
+    check_columns(data, tuple(c for c in metadata.partition_columns if c not in made))
 
 
 def _touched(metadata: Metadata, removes: pa.Table, adds: pa.Table) -> pa.Table:

@@ -22,8 +22,10 @@ from tidegate.schema.types import (
     SHORT,
     TIMESTAMP_NTZ,
     VOID,
+    ArrayType,
     DataType,
     DecimalType,
+    MapType,
     StructField,
     StructType,
     parse_type,
@@ -114,10 +116,25 @@ def check_type_changes(schema: StructType) -> None:
 
 
 def with_type_change(field: StructField, after: DataType) -> StructField:
-    """The column with its new type, and the change recorded."""
-    change = {"toType": after.json_value(), "fromType": field.type.json_value()}
-    recorded = [*(field.metadata.get(TYPE_CHANGES) or ()), change]
-    return field.with_type(after).with_metadata({TYPE_CHANGES: recorded})
+    """The column with its new type, and the change recorded; also one inside its arrays and maps."""
+    recorded = list(field.metadata.get(TYPE_CHANGES) or ())
+    for path, old, new in _changed_leaves(field.type, after, ()):
+        change = {"toType": new.json_value(), "fromType": old.json_value()}
+        recorded.append({**change, "fieldPath": ".".join(path)} if path else change)
+    return field.with_type(after).with_metadata({TYPE_CHANGES: recorded} if recorded else {})
+
+
+def _changed_leaves(
+    before: DataType, after: DataType, path: Path
+) -> Iterator[tuple[Path, DataType, DataType]]:
+    """Where two types differ within arrays and maps; fields of structs record their own changes."""
+    if isinstance(before, ArrayType) and isinstance(after, ArrayType):
+        yield from _changed_leaves(before.element, after.element, (*path, "element"))
+    elif isinstance(before, MapType) and isinstance(after, MapType):
+        yield from _changed_leaves(before.key, after.key, (*path, "key"))
+        yield from _changed_leaves(before.value, after.value, (*path, "value"))
+    elif is_supported_change(before, after):
+        yield path, before, after
 
 
 def _parse_change(field: StructField, change: object) -> TypeChange:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.commands import catalog
 from tidegate.commands.changes import changes_between
-from tidegate.commands.read import readable
+from tidegate.commands.read import readable, within_retention
 from tidegate.errors import OptionError, SqlSyntaxError
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
@@ -57,9 +57,10 @@ class Context:
         """The version that a reference asks for, the newest without one."""
         log = self.log(ref)
         if ref.version is not None:
-            return open_table(log.url, version=self.version(ref.version))
+            return within_retention(self.spark, open_table(log.url, version=self.version(ref.version)))
         if ref.timestamp is not None:
-            return open_table(log.url, timestamp=self.moment(ref.timestamp))
+            found = open_table(log.url, timestamp=self.moment(ref.timestamp))
+            return within_retention(self.spark, found)
         if log.url not in self._latest:
             self._latest[log.url] = load(log)
         return self._latest[log.url]
@@ -83,7 +84,7 @@ class Context:
 
     def moment(self, text: str) -> str:
         """A timestamp in the session's zone, as text in UTC."""
-        millis = self.value(f"unix_millis(CAST(({text}) AS TIMESTAMP))")
+        millis = self.value(f"unix_millis(try_cast(({text}) AS TIMESTAMP))")
         if millis is None:
             raise OptionError(
                 f"{text} is no timestamp.",

@@ -9,13 +9,14 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from tidegate.commands import catalog
+from tidegate.commands import catalog, retention
 from tidegate.commands.alter_columns import NewColumn, add_columns, parse_position
 from tidegate.commands.clone import clone
 from tidegate.commands.sync_identity import sync_identity
 from tidegate.errors import OptionError
 from tidegate.log.table_log import TableLog
 from tidegate.schema.types import parse_schema
+from tidegate.spark.confs import conf
 from tidegate.sql import nodes
 from tidegate.sql.context import Context
 from tidegate.sql.modify import dotted
@@ -155,6 +156,7 @@ def _clone(context: Context, node: nodes.Create) -> DataFrame:
             replace=node.mode != "create",
             properties=node.properties,
             if_not_exists=node.if_not_exists,
+            within_retention=conf(context.spark, retention.CONF, False),
         )
     return rows(context.spark, [] if metrics is None else [metrics], CLONE)
 

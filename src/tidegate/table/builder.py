@@ -15,7 +15,7 @@ from tidegate.errors import OptionError
 from tidegate.log.table_log import TableLog
 from tidegate.schema.types import StructType, parse_schema
 from tidegate.spark.analysis import doors
-from tidegate.spark.confs import session_defaults
+from tidegate.spark.confs import conf, session_defaults
 from tidegate.table import naming
 
 if TYPE_CHECKING:
@@ -153,7 +153,12 @@ class DeltaTableBuilder:
                 return DeltaTable(self._spark, log, place.name)
         with naming.entering(self._spark, place, self._comment):
             creating.create(
-                log, definition, self._mode, defaults=session_defaults(self._spark), managed=place.managed
+                log,
+                definition,
+                self._mode,
+                defaults=session_defaults(self._spark),
+                managed=place.managed,
+                lowers_protocol=conf(self._spark, "replace.protocolDowngradeAllowed", False),
             )
         return DeltaTable(self._spark, log, place.name)
 

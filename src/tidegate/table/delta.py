@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from tidegate.commands import catalog
+from tidegate.commands import catalog, retention
 from tidegate.commands import clone as cloning
 from tidegate.commands.convert import convert
 from tidegate.commands.detail import detail
@@ -26,12 +26,13 @@ from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
 from tidegate.schema.paths import split_path
 from tidegate.spark.analysis import doors
+from tidegate.spark.confs import conf
 from tidegate.table import frames, naming
 from tidegate.table.alterations import Alterations
 from tidegate.table.builder import DeltaTableBuilder
 from tidegate.table.features import Features
 from tidegate.table.optimize import DeltaOptimizeBuilder
-from tidegate.table.values import checked, checked_values
+from tidegate.table.values import check_clone, checked, checked_values
 
 if TYPE_CHECKING:
     from tidegate.commands.create import Mode
@@ -184,7 +185,14 @@ class DeltaTable(Alterations, Features):
 
     def _restored(self, version: int | None = None, timestamp: str | None = None) -> DataFrame:
         ignore = str(self._spark.conf.get("spark.sql.files.ignoreMissingFiles", "false")).lower() == "true"
-        metrics = restore(self._log, version=version, timestamp=timestamp, ignore_missing=ignore)
+        metrics = restore(
+            self._log,
+            version=version,
+            timestamp=timestamp,
+            ignore_missing=ignore,
+            lowers_protocol=conf(self._spark, "restore.protocolDowngradeAllowed", False),
+            within_retention=conf(self._spark, retention.CONF, False),
+        )
         return frames.rows(self._spark, [metrics], frames.RESTORE)
 
     def optimize(self) -> DeltaOptimizeBuilder:
@@ -232,6 +240,7 @@ class DeltaTable(Alterations, Features):
         version: int | None = None,
         timestamp: str | None = None,
     ) -> DeltaTable:
+        check_clone(target, shallow, replace, properties, version, timestamp)
         place = naming.target(self._spark, target)
         with naming.entering(self._spark, place):
             cloning.clone(
@@ -242,6 +251,7 @@ class DeltaTable(Alterations, Features):
                 properties=properties,
                 version=version,
                 timestamp=timestamp,
+                within_retention=conf(self._spark, retention.CONF, False),
             )
         return DeltaTable(self._spark, TableLog.at(place.path), place.name)
 

@@ -32,3 +32,23 @@ def checked_values(given: Mapping[str, str | Column] | None, name: str) -> Mappi
         if not isinstance(value, str) and not is_column(value):
             raise TypeError(f"Values of dict in {name} must be str or Column, not {type(value).__name__}")
     return given
+
+
+def check_clone(
+    target: Any, shallow: Any, replace: Any, properties: Any, version: Any = None, timestamp: Any = None
+) -> None:
+    """The arguments of a clone, of the types that ``delta.tables`` takes."""
+    given = [("target", target, str, "a string"), ("isShallow", shallow, bool, "a boolean")]
+    given.append(("replace", replace, bool, "a boolean"))
+    if version is not None:
+        given.append(("version", version, int, "an int"))
+    if timestamp is not None:
+        given.append(("timestamp", timestamp, str, "a string"))
+    if properties is not None:
+        given.append(("properties", properties, dict, "a dict"))
+        for key, value in properties.items() if isinstance(properties, dict) else ():
+            given.append((f"The property key {key}", key, str, "a string"))
+            given.append((f"The value of the property {key}", value, str, "a string"))
+    for name, value, kind, needs in given:
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise ValueError(f"{name} needs to be {needs} but got '{type(value)}'.")

@@ -22,6 +22,7 @@ from tidegate.schema.types import (
     ArrayType,
     DataType,
     DecimalType,
+    MapType,
     StructField,
     StructType,
 )
@@ -149,3 +150,13 @@ def test_a_recorded_change_nobody_knows_is_refused() -> None:
 def test_records_that_are_none(recorded: object) -> None:
     with pytest.raises(SchemaInvalidError):
         check_type_changes(StructType((StructField("a", LONG, True, {TYPE_CHANGES: recorded}),)))
+
+
+def test_changes_inside_arrays_and_maps_are_recorded_where_they_lie() -> None:
+    before = StructField("a", MapType(INTEGER, ArrayType(INTEGER)))
+    after = with_type_change(before, MapType(LONG, ArrayType(LONG)))
+    assert list(recorded_changes(StructType((after,)))) == [
+        (("a", "key"), TypeChange(INTEGER, LONG, ("key",))),
+        (("a", "value", "element"), TypeChange(INTEGER, LONG, ("value", "element"))),
+    ]
+    assert with_type_change(before, before.type) == before

@@ -7,15 +7,12 @@ Specification: "Type Widening".
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tidegate import properties
 from tidegate.commands.drop_feature.removal import Estimate, Removal, Work
+from tidegate.commands.footers import files_where
 from tidegate.commands.removes import as_removes
-from tidegate.files.paths import resolve_path
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.traces import has_type_changes
 from tidegate.metadata import Metadata
@@ -23,11 +20,9 @@ from tidegate.schema.arrow import to_arrow_type
 from tidegate.schema.mapping import mapping_mode, to_physical
 from tidegate.schema.types import StructType
 from tidegate.schema.widening import TYPE_CHANGES, recorded_changes
-from tidegate.storage.opening import open_store
 from tidegate.transaction.pending import Operation
 
 _ENABLE = properties.ENABLE_TYPE_WIDENING
-_THREADS = 8
 
 
 def settled(metadata: Metadata) -> Metadata:
@@ -46,21 +41,11 @@ def stale_files(snapshot: Snapshot) -> pa.Table:
     mode = mapping_mode(metadata)
     expected = {f.name: to_arrow_type(f.type) for f in to_physical(StructType(fields), mode).fields}
 
-    def stale(path: str) -> bool:
-        place = resolve_path(path)
-        if place.absolute:
-            root, _, name = place.name.rpartition("/")
-            source = open_store(root).open_input(name)
-        else:
-            source = snapshot.log.store.open_input(place.name)
-        with source:
-            stored = pq.read_schema(source)
+    def stale(stored: pa.Schema) -> bool:
         known = {f.name: f.type for f in stored}
         return any(name in known and not _same(known[name], kind) for name, kind in expected.items())
 
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="tidegate-footers") as pool:
-        mask = list(pool.map(stale, files.column("path").to_pylist()))
-    return files.filter(pa.array(mask, pa.bool_()))
+    return files_where(snapshot.log, files, stale)
 
 
 def _same(stored: pa.DataType, expected: pa.DataType) -> bool:

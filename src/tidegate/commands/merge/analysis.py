@@ -23,6 +23,7 @@ from tidegate.commands.assignments import (
     typed,
 )
 from tidegate.commands.conditions import shape
+from tidegate.commands.evolution import Widens, widening
 from tidegate.commands.merge.clauses import Clause
 from tidegate.commands.merge.source import Source
 from tidegate.errors import MergeInvalidError
@@ -83,7 +84,9 @@ def analyse(
     target = shape(spark, snapshot.schema, alias)
     both = target.crossJoin(source.given)
     meant = analysed(both, condition, "The condition of MERGE")
-    schema = evolved(snapshot.schema, source, clauses, alias) if evolves else snapshot.schema
+    schema = snapshot.schema
+    if evolves:
+        schema = evolved(schema, source, clauses, alias, widening(spark, snapshot.metadata))
     sees = {"matched": both, "not matched": source.given, "not matched by source": target}
     found: dict[str, list[Understood]] = {when: [] for when in sees}
     for number, clause in enumerate(clauses):
@@ -99,12 +102,17 @@ def analyse(
     )
 
 
-def evolved(have: StructType, source: Source, clauses: Sequence[Clause], alias: str) -> StructType:
-    """The table's schema with the columns of the source that clauses set and the table lacks."""
+def evolved(
+    have: StructType, source: Source, clauses: Sequence[Clause], alias: str, widens: Widens | None
+) -> StructType:
+    """The table's schema with the columns of the source that clauses set and the table lacks.
+
+    Columns that it has take the source's type where ``widens`` says so.
+    """
     active = [c for c in clauses if c.when != "not matched by source"]
     star = any(c.is_star for c in active)
     named = [_stripped(name, alias) for c in active for name in (c.values or {})]
-    return merged(have, _assigned(source.schema, {_key(p) for p in named}, star, ()))
+    return merged(have, _assigned(source.schema, {_key(p) for p in named}, star, ()), widens=widens)
 
 
 def _stripped(name: str, alias: str) -> Path:

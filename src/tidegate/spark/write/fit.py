@@ -8,7 +8,7 @@ of it is checked before any job runs.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -39,7 +39,7 @@ from tidegate.schema.types import (
     duplicate_columns,
     parse_schema,
 )
-from tidegate.schema.widening import can_widen, with_type_change
+from tidegate.schema.widening import with_type_change
 from tidegate.spark.scan.projection import FIELD_ID, spark_type
 from tidegate.spark.write import identity, lengths
 from tidegate.spark.write.lengths import bounded
@@ -143,10 +143,16 @@ def _types(kind: DataType) -> list[DataType]:
     return [kind]
 
 
-def merged(table: StructType, data: StructType, *, path: str = "", widens: bool = False) -> StructType:
+def merged(
+    table: StructType,
+    data: StructType,
+    *,
+    path: str = "",
+    widens: Callable[[DataType, DataType], bool] | None = None,
+) -> StructType:
     """The table's schema with the columns of ``data`` that it lacks added at the end, at every level.
 
-    With ``widens`` a column takes the wider type of the data, where old files can be read through it.
+    A column takes the type of the data where ``widens`` says so of the two types.
     """
     fields = list(table.fields)
     at = {f.name.lower(): i for i, f in enumerate(fields)}
@@ -154,15 +160,15 @@ def merged(table: StructType, data: StructType, *, path: str = "", widens: bool 
         i = at.get(f.name.lower())
         if i is None:
             fields.append(f)
-        elif widens and fields[i].type != f.type and can_widen(fields[i].type, f.type):
-            fields[i] = with_type_change(fields[i], f.type)
         else:
             kind = _merged_type(fields[i].type, f.type, f"{path}{f.name}", widens)
-            fields[i] = fields[i].with_type(kind)
+            fields[i] = fields[i].with_type(kind) if widens is None else with_type_change(fields[i], kind)
     return StructType(tuple(fields))
 
 
-def _merged_type(table: DataType, data: DataType, path: str, widens: bool) -> DataType:
+def _merged_type(
+    table: DataType, data: DataType, path: str, widens: Callable[[DataType, DataType], bool] | None
+) -> DataType:
     if isinstance(table, StructType) and isinstance(data, StructType):
         return merged(table, data, path=f"{path}.", widens=widens)
     if isinstance(table, ArrayType) and isinstance(data, ArrayType):
@@ -174,7 +180,7 @@ def _merged_type(table: DataType, data: DataType, path: str, widens: bool) -> Da
             _merged_type(table.value, data.value, f"{path}.value", widens),
             table.value_contains_null,
         )
-    return data if table == VOID else table
+    return data if table == VOID or (widens is not None and widens(table, data)) else table
 
 
 def fitted(
