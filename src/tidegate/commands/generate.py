@@ -30,12 +30,24 @@ def generate(log: TableLog, mode: str) -> int:
             errorClass="DELTA_MODE_NOT_SUPPORTED",
         )
     snapshot = load(log)
+    while True:
+        count = _write(snapshot)
+        latest = snapshot.update()
+        if latest.version == snapshot.version:
+            return count
+        # Who has committed meanwhile may have written the newer manifests before our older ones.
+        snapshot = latest
+
+
+def _write(snapshot: Snapshot) -> int:
+    """Write the manifests of one version, and take those away that it has not."""
     _check(snapshot)
+    store = snapshot.log.store
     manifests = manifests_of(snapshot)
     for name, paths in manifests.items():
-        log.store.put(name, "".join(f"{p}\n" for p in paths).encode())
-    old = [f.name for f in log.store.list_from(FOLDER, recursive=True) if f.name not in manifests]
-    log.store.delete([n for n in old if not n.rsplit("/", 1)[-1].startswith(".")])
+        store.put(name, "".join(f"{p}\n" for p in paths).encode())
+    old = [f.name for f in store.list_from(FOLDER, recursive=True) if f.name not in manifests]
+    store.delete([n for n in old if not n.rsplit("/", 1)[-1].startswith(".")])
     return len(manifests)
 
 
