@@ -10,6 +10,7 @@ go before the checkpoints. (b) is asked where checkpoints are written, the rest 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 from tidegate import properties
 from tidegate.errors import FileMissingError, StorageError, TidegateError
@@ -29,31 +30,36 @@ def boundary(snapshot: Snapshot) -> int:
     return properties.get(snapshot.metadata.configuration, properties.REQUIRE_CHECKPOINT_PROTECTION_BEFORE)
 
 
-def protocols(
-    log: TableLog, listing: Listing, first: int, last: int, *, lasting: bool = False
-) -> list[tuple[int, Protocol | None]]:
+def protocols(log: TableLog, listing: Listing, first: int, last: int) -> list[tuple[int, Protocol | None]]:
     """The protocol of each version from ``first`` to ``last``, None where nobody can tell.
 
     From the version's checksum, else by replay: its own protocol action, its checkpoint, the version before
-    it, or the one after it, where that one's commit has left the protocol alone. With ``lasting`` the version
-    before it does not count: while commits go, oldest first, it is gone before the version itself is.
+    it, or the one after it, where that one's commit has left the protocol alone.
     """
-    versions = range(first, last + 1)
-    said = {v: _by_checksum(log, listing, v) for v in versions}
-    commits = {v: _by_commit(log, listing, v) for v in versions if said[v] is None or said.get(v - 1) is None}
-    found: dict[int, Protocol | None] = {}
-    carried = None if lasting else _by_checkpoint(log, listing, first - 1)
-    for version in versions:
-        protocol = said[version]
-        if protocol is None:
-            readable, spoken = commits[version]
-            before = carried if readable and not lasting else None
-            protocol = spoken or _by_checkpoint(log, listing, version) or before
-        found[version] = carried = protocol
-    for version in reversed(versions[:-1]):
-        if found[version] is None and commits[version + 1] == (True, None):
-            found[version] = found[version + 1]
-    return list(found.items())
+    found = dict(_lasting(log, listing, first, last))
+    carried = _by_checkpoint(log, listing, first - 1)
+    for version in range(first, last + 1):
+        if found[version] is None and _by_commit(log, listing, version)[0]:
+            found[version] = carried
+        carried = found[version]
+    return sorted(found.items())
+
+
+def _lasting(log: TableLog, listing: Listing, first: int, last: int) -> Iterator[tuple[int, Protocol | None]]:
+    """The same, newest version first, without asking the version before each.
+
+    While commits go, oldest first, the one before is gone when a version's own turn comes: what is found
+    here is known to the end.
+    """
+    after: Protocol | None = None
+    for version in range(last, first - 1, -1):
+        found = _by_checksum(log, listing, version)
+        if found is None:
+            found = _by_commit(log, listing, version)[1] or _by_checkpoint(log, listing, version)
+        if found is None and after is not None and _by_commit(log, listing, version + 1) == (True, None):
+            found = after
+        after = found
+        yield version, found
 
 
 def _by_checksum(log: TableLog, listing: Listing, version: int) -> Protocol | None:
@@ -102,7 +108,7 @@ def forbids_part(snapshot: Snapshot, listing: Listing, start: int) -> str | None
     log = snapshot.log
     first = min((v for v in listing.commits if v < start), default=start)
     # A cleanup that dies must be finished by the next one, which knows only what the first has left.
-    for version, protocol in protocols(log, listing, first, start, lasting=True):
+    for version, protocol in _lasting(log, listing, first, start):
         if protocol is None:
             return f"the protocol of version {version} is not known, or would not be after a crash"
         check = log.registry.check_write if version == start else log.registry.check_read
