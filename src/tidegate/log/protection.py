@@ -9,7 +9,6 @@ go before the checkpoints. (b) is asked where checkpoints are written, the rest 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 
 from tidegate import properties
@@ -19,8 +18,6 @@ from tidegate.log.segment import Listing
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
 from tidegate.protocol.protocol import CHECKPOINT_PROTECTION, Protocol
-
-_log = logging.getLogger(__name__)
 
 
 def boundary(snapshot: Snapshot) -> int:
