@@ -16,6 +16,7 @@ from tidegate.cli import (
     describe,
     detail,
     drop_feature,
+    drop_partitions,
     features,
     files,
     history,
@@ -25,10 +26,12 @@ from tidegate.cli import (
     optimize,
     protocol,
     purge,
+    repair,
     restore,
     search,
     shell,
     sql,
+    truncate_history,
     vacuum,
     verify,
 )
@@ -39,7 +42,7 @@ INTRO = """Look at Delta tables, prove that they are sound and keep them in shap
 A table is a directory with a transaction log. Tidegate reads the log itself: on local disks, S3, Google
 Cloud Storage and Azure, of any table that Spark, Databricks, delta-rs, Trino or Tidegate wrote. Only
 `checkpoint`, `vacuum`, `optimize`, `restore`, `clone`, `convert` and `drop-feature` change anything, and
-of index tables `index`, `merge-splits` and `purge`.
+of index tables `index`, `merge-splits`, `purge`, `drop-partitions`, `truncate-history` and `repair`.
 `optimize`, `sql` and `shell` start Spark, and so does `drop-feature` where files must be rewritten.
 
 \b
@@ -116,7 +119,7 @@ def _common(
 _VERBS = (
     *(describe, detail, history, protocol, features, files, log),
     *(checkpoint, verify, vacuum, optimize, restore, clone, convert, drop_feature),
-    *(search, index, merge_splits, purge),
+    *(search, index, merge_splits, purge, drop_partitions, truncate_history, repair),
     *(sql, shell),
 )
 for module in _VERBS:

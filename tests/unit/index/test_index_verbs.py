@@ -87,3 +87,32 @@ def test_a_companion_is_built_refreshed_and_exact_in_between(tmp_path: Path) -> 
     assert run("index", source)[0] == 0
     assert (Searchable.open(index).count("reset"), Searchable.open(index, version=1).count("id:<8")) == (7, 8)
     assert "was up to date" in run("index", source)[1]
+
+
+def test_partitions_are_dropped_history_is_cut_and_a_log_is_repaired(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    write_index(table, [rows(0, 4), rows(4, 4)], {"indexing.typemap.message": "text"}, ("day",))
+    assert run("drop-partitions", table, "day = 7") == (
+        0,
+        "No partition fulfils the condition; nothing was done.\n",
+    )
+    assert run("drop-partitions", table, "day = 1") == (0, "Version 2 has 2 splits; there were 4.\n")
+    code, out = run("drop-partitions", table, "id = 1", "--json")
+    assert (code, "error" in json.loads(out)) == (2, True)
+    assert Searchable.open(table).count("reset") == 4
+
+    code, out = run("truncate-history", table, "--dry-run", "--json")
+    assert (code, json.loads(out)["versionsDeleted"], json.loads(out)["dryRun"]) == (0, 2, True)
+    assert run("truncate-history", table) == (
+        0,
+        "The log begins at version 2, without 2 commits and 0 checkpoints.\n",
+    )
+    assert Searchable.open(table).count("reset") == 4
+
+    assert run("repair", table, tmp_path / "good")[0] == 0
+    next(table.rglob("day=0/*.split")).unlink()
+    code, out = run("repair", table, tmp_path / "new", "--json")
+    found = json.loads(out)
+    assert (code, found["splits"], found["validSplits"], len(found["missing"])) == (1, 2, 1, 1)
+    assert IndexLog.at(tmp_path / "new").snapshot().num_files == 1
+    assert run("repair", table, tmp_path / "new")[0] == 2
