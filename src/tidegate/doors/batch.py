@@ -14,18 +14,8 @@ from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter
 
 from tidegate.commands.read import read
 from tidegate.commands.write import write
-from tidegate.doors.hooks import (
-    frame_of,
-    is_enabled,
-    names_of,
-    notes,
-    noting_format,
-    noting_option,
-    noting_options,
-    session_of,
-    text,
-    wrap,
-)
+from tidegate.doors.hooks import frame_of, is_enabled, names_of, notes, session_of, wrap
+from tidegate.doors.said import format_of, option, options_of, partitions_of, take_notes
 from tidegate.errors import OptionError
 from tidegate.spark.confs import session_defaults
 
@@ -52,10 +42,7 @@ def serve(name: str, reading: Reading, writing: Writing) -> None:
 
 def install(reader: type = DataFrameReader, writer: type = DataFrameWriter) -> None:
     """Hang the doors of batch reading and writing: on the classic classes, or on those of Spark Connect."""
-    for cls in (reader, writer):
-        wrap(cls, "format", noting_format)
-        wrap(cls, "option", noting_option)
-        wrap(cls, "options", noting_options)
+    take_notes(reader, writer)
     wrap(reader, "load", _load)
     wrap(writer, "mode", _recording_mode)
     wrap(writer, "partitionBy", _recording_partitions)
@@ -83,13 +70,11 @@ def _load(original: Callable[..., Any]) -> Callable[..., Any]:
     def load(
         self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any
     ) -> Any:
-        said = notes(self)
-        chosen = (format or said.get("format") or "").lower()
-        spark = session_of(self)
+        chosen, spark = format_of(self, format), session_of(self)
         if chosen not in _readers or not is_enabled(spark):
             return original(self, path, format, schema, **options)
-        given = {**said["options"], **{k: text(v) for k, v in options.items()}}
-        where = path or _path_of(given)
+        given = options_of(self, options)
+        where = path or option(given, "path")
         if schema is not None or where is None or not isinstance(where, str):
             raise OptionError(f"A table of {chosen} is read from one path, and brings its own schema.")
         return _readers[chosen](spark, where, given)
@@ -106,23 +91,15 @@ def _save(original: Callable[..., Any]) -> Callable[..., Any]:
         partitionBy: Any = None,
         **options: Any,
     ) -> Any:
-        said = notes(self)
-        chosen = (format or said.get("format") or "").lower()
-        spark = session_of(self)
+        chosen, spark = format_of(self, format), session_of(self)
         if chosen not in _writers or not is_enabled(spark):
             return original(self, path, format, mode, partitionBy, **options)
-        given = {**said["options"], **{k: text(v) for k, v in options.items()}}
-        where = path or _path_of(given)
+        given = options_of(self, options)
+        where = path or option(given, "path")
         if where is None:
             raise OptionError("There is no path to write to.", hint='Write .save("/path/of/the/table").')
-        partitions = said.get("partitions")
-        if partitionBy is not None:
-            partitions = [partitionBy] if isinstance(partitionBy, str) else list(partitionBy)
-        _writers[chosen](frame_of(self), where, mode or said.get("mode") or "error", partitions, given)
+        chosen_mode = mode or notes(self).get("mode") or "error"
+        _writers[chosen](frame_of(self), where, chosen_mode, partitions_of(self, partitionBy), given)
         return None
 
     return save
-
-
-def _path_of(options: dict[str, str]) -> str | None:
-    return next((v for k, v in options.items() if k.lower() == "path"), None)

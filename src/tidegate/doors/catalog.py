@@ -21,6 +21,7 @@ from tidegate.commands.names import split_name
 from tidegate.commands.read import read
 from tidegate.commands.views import refresh
 from tidegate.doors.hooks import frame_of, is_enabled, notes, session_of, text, wrap
+from tidegate.doors.said import format_of, options_of, partitions_of
 from tidegate.errors import OptionError
 from tidegate.spark.catalog import PROVIDER, serve_plans
 from tidegate.spark.jvm import is_connect
@@ -78,21 +79,16 @@ def _save_as_table(original: Callable[..., Any]) -> Callable[..., Any]:
         partitionBy: Any = None,
         **options: Any,
     ) -> Any:
-        said = notes(self)
-        chosen = (format or said.get("format") or "").lower()
-        spark = session_of(self)
-        if not is_enabled(spark) or not _is_ours(spark, name, chosen):
+        said, spark = notes(self), session_of(self)
+        if not is_enabled(spark) or not _is_ours(spark, name, format_of(self, format)):
             return original(self, name, format, mode, partitionBy, **options)
-        partitions = said.get("partitions")
-        if partitionBy is not None:
-            partitions = [partitionBy] if isinstance(partitionBy, str) else list(partitionBy)
         catalog.save_as_table(
             frame_of(self),
             name,
             mode=mode or said.get("mode") or "error",
-            partition_by=partitions,
+            partition_by=partitions_of(self, partitionBy),
             cluster_by=said.get("clusters") or (),
-            options={**said["options"], **{k: text(v) for k, v in options.items()}},
+            options=options_of(self, options),
         )
         return None
 

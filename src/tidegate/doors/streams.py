@@ -18,17 +18,9 @@ from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from tidegate.commands.catalog import location_of
 from tidegate.commands.stream import batch_writer, check_sink, read_stream, table_at, table_for
-from tidegate.doors.hooks import (
-    is_enabled,
-    names_of,
-    notes,
-    noting_format,
-    noting_option,
-    noting_options,
-    text,
-    wrap,
-)
+from tidegate.doors.hooks import is_enabled, names_of, notes, wrap
 from tidegate.doors.hooks import original as original_of
+from tidegate.doors.said import format_of, option, options_of, partitions_of, take_notes
 from tidegate.errors import OptionError, TidegateError
 from tidegate.spark import failures
 from tidegate.spark.confs import session_defaults
@@ -44,10 +36,7 @@ def install(
     reader: type = DataStreamReader, writer: type = DataStreamWriter, query: type = StreamingQuery
 ) -> None:
     """Hang the doors of streams, on a classic session's classes or on those of Spark Connect."""
-    for cls in (reader, writer):
-        wrap(cls, "format", noting_format)
-        wrap(cls, "option", noting_option)
-        wrap(cls, "options", noting_options)
+    take_notes(reader, writer)
     wrap(reader, "schema", _noting_schema)
     wrap(reader, "load", _load)
     wrap(writer, "outputMode", _noting_mode)
@@ -98,12 +87,11 @@ def _load(original: Callable[..., Any]) -> Callable[..., Any]:
     def load(
         self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any
     ) -> Any:
-        said = notes(self)
-        if not _is_ours(_session(self), format or said.get("format")):
+        if not _is_ours(self, format):
             return original(self, path, format, schema, **options)
-        given = {**said["options"], **{k: text(v) for k, v in options.items()}}
-        where = path or _option(given, "path")
-        if schema is not None or "schema" in said or not isinstance(where, str):
+        given = options_of(self, options)
+        where = path or option(given, "path")
+        if schema is not None or "schema" in notes(self) or not isinstance(where, str):
             raise OptionError("A delta table is streamed from one path, and brings its own schema.")
         return read_stream(_session(self), where, given)
 
@@ -132,12 +120,11 @@ def _start(original: Callable[..., Any]) -> Callable[..., Any]:
         queryName: str | None = None,
         **options: Any,
     ) -> Any:
-        said = notes(self)
-        if not _is_ours(_session(self), format or said.get("format")) or said.get("foreach"):
+        if not _is_ours(self, format) or notes(self).get("foreach"):
             _release(self)
             return original(self, path, format, outputMode, partitionBy, queryName, **options)
         sink = _Sink(self, outputMode, partitionBy, options)
-        where = path or _option(sink.options, "path")
+        where = path or option(sink.options, "path")
         if where is None:
             raise OptionError("There is no path to write to.", hint='Write .start("/path/of/the/table").')
         sink.check(where)
@@ -159,9 +146,8 @@ def _to_table(original: Callable[..., Any]) -> Callable[..., Any]:
         queryName: str | None = None,
         **options: Any,
     ) -> Any:
-        chosen = format or notes(self).get("format")
-        ours = _is_ours(_session(self), chosen)
-        if not ours and not chosen and is_enabled(_session(self)):
+        ours = _is_ours(self, format)
+        if not ours and not format_of(self, format) and is_enabled(_session(self)):
             ours = location_of(_session(self), tableName) is not None
         if not ours:
             _release(self)
@@ -188,11 +174,9 @@ class _Sink:
     def __init__(self, writer: Any, mode: str | None, partitions: Any, options: dict[str, Any]) -> None:
         said = notes(writer)
         self.writer = writer
-        self.options: dict[str, str] = {**said["options"], **{k: text(v) for k, v in options.items()}}
+        self.options = options_of(writer, options)
         self.mode: str = mode or said.get("mode") or "append"
-        self.partitions: list[str] | None = (
-            names_of(partitions) if partitions is not None else said.get("partitions")
-        )
+        self.partitions = partitions_of(writer, partitions)
         self.clusters: list[str] = said.get("clusters") or []
 
     def check(self, where: str | None) -> None:
@@ -203,7 +187,7 @@ class _Sink:
             mode=self.mode,
             partition_by=self.partitions,
             options=self.options,
-            checkpoint=_option(self.options, "checkpointLocation") or everywhere,
+            checkpoint=option(self.options, "checkpointLocation") or everywhere,
         )
 
     def receive(self, where: str) -> None:
@@ -215,7 +199,7 @@ class _Sink:
             partition_by=self.partitions,
             options={k: v for k, v in self.options.items() if k.lower() not in _OF_THE_QUERY},
             defaults=session_defaults(spark),
-            checkpoint=_option(self.options, "checkpointLocation"),
+            checkpoint=option(self.options, "checkpointLocation"),
         )
         self.writer.foreachBatch(work)
         notes(self.writer).pop("foreach")
@@ -291,9 +275,5 @@ def _frame(writer: Any) -> DataFrame:
     return Remote(writer._write_stream._child, writer._session)
 
 
-def _is_ours(spark: SparkSession, chosen: str | None) -> bool:
-    return (chosen or "").lower() == FORMAT and is_enabled(spark)
-
-
-def _option(options: dict[str, str], name: str) -> str | None:
-    return next((v for k, v in options.items() if k.lower() == name.lower()), None)
+def _is_ours(target: Any, given: str | None) -> bool:
+    return format_of(target, given) == FORMAT and is_enabled(_session(target))
