@@ -15,13 +15,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.files.paths import refuse_outside
-from tidegate.log.checkpoint.read import conform
+from tidegate.log.checkpoint.read import conform, guard, in_order
+from tidegate.log.dialect import Reader
 from tidegate.log.memory import steady_memory
 from tidegate.log.reading import LogReading
-from tidegate.log.replay import FileTail, file_keys, hide, reconcile_files
+from tidegate.log.replay import FileTail, file_keys, hide, hide_in_groups, reconcile_files
 from tidegate.log.scan import FileScan
 
 T = TypeVar("T")
+
+# With commits of more bytes than this after a checkpoint, some ten thousand files, batches are
+# reconciled in groups.
+_LARGE_TAIL = 8 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +80,17 @@ class LiveFiles:
         # Commits are decoded here in Python, the checkpoint is read by threads in C++: side by side.
         with steady_memory(), ThreadPoolExecutor(1, thread_name_prefix="tidegate-tail") as beside:
             coming = beside.submit(self._reading.tail)
-            process = scan.processor(reader, lambda: coming.result().keys)
-            older = list(reader.batches("add", scan.checkpoint_columns(reader), process))
+            older = list(
+                _survivors(
+                    reader,
+                    "add",
+                    scan.checkpoint_columns(reader),
+                    scan.before_replay(),
+                    lambda: coming.result().keys,
+                    scan.after_replay(reader),
+                    large=self._reading.tail_bytes() > _LARGE_TAIL,
+                )
+            )
             tail = coming.result()
         return pa.Table.from_batches([*_scanned(scan, tail), *older], scan.output_schema)
 
@@ -100,8 +114,16 @@ class LiveFiles:
         columns = scan.checkpoint_columns(reader)
         if parsed and "stats_parsed" not in columns and reader.has_parsed_stats:
             columns.append("stats_parsed")
-        process = scan.processor(reader, lambda: tail.keys, keep_parsed=parsed)
-        yield from reader.batches("add", columns, lambda b: [work(p) for p in process(b)])
+        finish = scan.after_replay(reader, keep_parsed=parsed)
+        yield from _survivors(
+            reader,
+            "add",
+            columns,
+            scan.before_replay(),
+            lambda: tail.keys,
+            lambda live: [work(b) for b in finish(live)],
+            large=self._reading.tail_bytes() > _LARGE_TAIL,
+        )
 
     def tombstones(self) -> pa.Table:
         """Every removed file that the log still knows of."""
@@ -116,11 +138,15 @@ class LiveFiles:
         if ground is not None:
             out += [live for batch in ground.removes for live in hide(batch, tail.keys)]
         elif reader is not None:
-
-            def process(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-                return hide(conform(batch, schema), tail.keys)
-
-            out += reader.batches("remove", schema.names, process)
+            out += _survivors(
+                reader,
+                "remove",
+                schema.names,
+                lambda batch: conform(batch, schema),
+                lambda: tail.keys,
+                lambda live: [live],
+                large=self._reading.tail_bytes() > _LARGE_TAIL,
+            )
         for batch in out:
             refuse_outside(batch.column("path"))
         return pa.Table.from_batches(out, schema)
@@ -158,3 +184,29 @@ class LiveFiles:
 
 def _scanned(scan: FileScan, tail: FileTail) -> list[pa.RecordBatch]:
     return [b for batch in tail.adds for b in scan.tail(batch)]
+
+
+def _survivors(
+    reader: Reader,
+    action: str,
+    columns: Sequence[str],
+    prepare: Callable[[pa.RecordBatch], pa.RecordBatch],
+    hidden: Callable[[], pa.Array | None],
+    finish: Callable[[pa.RecordBatch], list[T]],
+    *,
+    large: bool,
+) -> Iterator[T]:
+    """The rows of a checkpoint that no newer commit speaks of, in order, through ``finish``.
+
+    ``hidden`` is asked for the keys that newer commits name once a batch has been read. All is done
+    where a batch is read, on its thread; only with a ``large`` tail are batches brought together.
+    """
+    if not large:
+
+        def whole(batch: pa.RecordBatch) -> list[T]:
+            return [out for live in hide(prepare(batch), hidden()) for out in finish(live)]
+
+        return reader.batches(action, columns, whole)
+    name = reader.checkpoint.files[0].info.name
+    live = hide_in_groups(reader.batches(action, columns, lambda batch: [prepare(batch)]), hidden)
+    return in_order(lambda batch: guard(name, lambda: finish(batch)), live)

@@ -116,6 +116,10 @@ class LogReading:
         """What everything after the checkpoint says of files."""
         return reconcile_files(self.deltas())
 
+    def tail_bytes(self) -> int:
+        """How much there is after the checkpoint, without reading it."""
+        return sum(found.info.size for found in self.segment.deltas())
+
     def commits_after(self, version: int) -> list[CommitActions]:
         """The commits above ``version``, newest first; all of them must be in the segment."""
         since = [f for f in self.segment.commits if f.name.version > version]

@@ -2,14 +2,15 @@
 
 A logical file is its path together with the id of its deletion vector; the newest action that
 names it decides. Nothing here reads storage, and nothing holds a Python object per file: keys
-are Arrow strings, and what a commit hides is found with one hash lookup per batch.
+are Arrow strings, and what a commit hides is found with one hash lookup per batch, or, where the keys
+are many, per group of batches.
 Specification: "Action Reconciliation".
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -33,6 +34,8 @@ from tidegate.protocol.protocol import Protocol
 # of being copied by a filter.
 _MAX_SLICES = 8
 _ROWS_PER_SLICE = 1_024
+# How many rows are looked up at least for each key of a large set of keys.
+_ROWS_PER_KEY = 2
 # Batches that are smaller than this on average cost more to carry around than to copy together.
 _SMALL_ROWS = 4_096
 
@@ -109,6 +112,43 @@ def hide(batch: pa.RecordBatch, hidden: pa.Array | None) -> list[pa.RecordBatch]
     if hidden is None or len(hidden) == 0 or batch.num_rows == 0:
         return [batch] if batch.num_rows else []
     return keep_rows(batch, pc.invert(pc.is_in(file_keys(batch), value_set=hidden)))
+
+
+def hide_in_groups(
+    batches: Iterable[pa.RecordBatch], hidden: Callable[[], pa.Array | None]
+) -> Iterator[pa.RecordBatch]:
+    """``hide`` over all of ``batches``, for very many keys.
+
+    The table of keys is made for each lookup, which costs as much as looking that many keys up. So
+    batches are taken together until they have more rows than there are keys; what is held in memory
+    for that is never more than a few times what holds the keys. ``hidden`` is asked once the first
+    batch is there.
+    """
+    group: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        group.append(batch)
+        rows += batch.num_rows
+        keys = hidden()
+        if keys is None or rows >= _ROWS_PER_KEY * len(keys):
+            yield from _hide_together(group, keys)
+            group, rows = [], 0
+    if group:
+        yield from _hide_together(group, hidden())
+
+
+def _hide_together(batches: list[pa.RecordBatch], hidden: pa.Array | None) -> Iterator[pa.RecordBatch]:
+    if hidden is None or len(hidden) == 0:
+        yield from batches
+        return
+    keys = pa.chunked_array([file_keys(b) for b in batches])
+    live = pc.invert(pc.is_in(keys, value_set=hidden)).combine_chunks()
+    at = 0
+    for batch in batches:
+        yield from keep_rows(batch, live.slice(at, batch.num_rows))
+        at += batch.num_rows
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from tidegate.log.actions import DELTA_FORM, Form
 from tidegate.log.checkpoint.read import conform
 from tidegate.log.dialect import Reader
 from tidegate.log.index_stats import with_parsed_stats
-from tidegate.log.replay import hide, keep_rows
+from tidegate.log.replay import keep_rows
 from tidegate.metadata import Metadata
 from tidegate.schema.mapping import logical_to_physical, mapping_mode
 
@@ -140,35 +140,33 @@ class FileScan:
             out += [f"stats_parsed.{kind}.{physical}" for kind in ("minValues", "maxValues", "nullCount")]
         return out
 
-    def processor(
-        self, reader: Reader, hidden: Callable[[], pa.Array | None], *, keep_parsed: bool = False
-    ) -> Callable[[pa.RecordBatch], list[pa.RecordBatch]]:
-        """What to do with a batch of the checkpoint: reconcile, prune, render, project.
-
-        ``hidden`` is asked for the keys that newer commits name once a batch has been read.
-        """
-        render = "stats" in self.columns and self._renders_stats(reader)
-        prune = self.predicate is not None
+    def before_replay(self) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+        """A batch of the checkpoint with the columns to reconcile and to prune by."""
+        wanted = dict.fromkeys([*self.columns, *self.form.key])
         schema = (
             self.form.adds
-            if prune
-            else pa.schema([self.form.adds.field(c) for c in dict.fromkeys([*self.columns, *self.form.key])])
+            if self.predicate is not None
+            else pa.schema([self.form.adds.field(c) for c in wanted])
         )
 
-        def process(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-            parsed_at = batch.schema.get_field_index("stats_parsed")
-            parsed = batch.column(parsed_at) if parsed_at >= 0 else None
+        def conformed(batch: pa.RecordBatch) -> pa.RecordBatch:
             flat = conform(batch, schema)
-            if parsed is not None:
-                flat = flat.append_column("stats_parsed", parsed)
-            out = []
-            for live in hide(flat, hidden()):
-                refuse_outside(live.column("path"))
-                for kept in self._pruned(live):
-                    out.append(self._project(kept, render, keep_parsed))
-            return out
+            parsed_at = batch.schema.get_field_index("stats_parsed")
+            return flat if parsed_at < 0 else flat.append_column("stats_parsed", batch.column(parsed_at))
 
-        return process
+        return conformed
+
+    def after_replay(
+        self, reader: Reader, *, keep_parsed: bool = False
+    ) -> Callable[[pa.RecordBatch], list[pa.RecordBatch]]:
+        """What to do with live files of the checkpoint: prune, render, project."""
+        render = "stats" in self.columns and self._renders_stats(reader)
+
+        def finished(live: pa.RecordBatch) -> list[pa.RecordBatch]:
+            refuse_outside(live.column("path"))
+            return [self._project(kept, render, keep_parsed) for kept in self._pruned(live)]
+
+        return finished
 
     def _project(self, batch: pa.RecordBatch, render: bool, keep_parsed: bool) -> pa.RecordBatch:
         has_parsed = "stats_parsed" in batch.schema.names

@@ -26,12 +26,15 @@ from support.tables import (
     vector,
 )
 from tidegate.errors import InvalidCommitError
+from tidegate.log import live_files
 from tidegate.log.actions import Add, Remove, decode_commit, from_batch
 from tidegate.log.replay import (
     check_commit,
     file_key,
     file_keys,
     first_of_each,
+    hide,
+    hide_in_groups,
     keep_rows,
     reconcile_files,
 )
@@ -277,3 +280,38 @@ def test_a_loaded_snapshot_stays_as_it_was_when_the_table_moves_on() -> None:
     assert before.files(columns=["path"]).column("path").to_pylist() == ["a"]
     assert after.files(columns=["path"]).column("path").to_pylist() == ["b"]
     assert (before.version, after.version) == (0, 1)
+
+
+# ---------------------------------------------------------------------------- very many keys
+
+
+@given(
+    st.lists(st.lists(st.sampled_from([f"p{n}" for n in range(30)]), max_size=12), max_size=6),
+    st.one_of(st.none(), st.lists(st.sampled_from([f"p{n}" for n in range(40)]), max_size=20)),
+)
+def test_batches_taken_together_keep_the_same_rows(batches: list[list[str]], named: list[str] | None) -> None:
+    hidden = None if named is None else pa.array(named, pa.string())
+    made = [pa.record_batch({"path": pa.array(paths, pa.string())}) for paths in batches]
+    apart = [b.column("path").to_pylist() for batch in made for b in hide(batch, hidden)]
+    together = [b.column("path").to_pylist() for b in hide_in_groups(iter(made), lambda: hidden)]
+    assert together == apart
+    assert all(together)
+
+
+@pytest.mark.parametrize("form", ["classic", "multipart", "v2-json"])
+@given(histories(), st.data())
+def test_a_large_tail_over_a_checkpoint_makes_no_difference(
+    form: str, history: list[Any], data: st.DataObject
+) -> None:
+    table = RawTable()
+    at = data.draw(st.integers(0, len(history) - 1))
+    for number, actions in enumerate(history):
+        table.commit(*actions)
+        if number == at:
+            table.checkpoint(form=form)
+    expected = seen(table.load())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(live_files, "_LARGE_TAIL", -1)
+        assert seen(table.load()) == expected
+        few = table.load().files("id > 3", columns=["path"])
+    assert few.equals(table.load().files("id > 3", columns=["path"]))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -77,7 +77,7 @@ class ParquetPart:
 
     @cached_property
     def metadata(self) -> pq.FileMetaData:
-        return _guard(self.path, lambda: pq.ParquetFile(self.store.open_input(self.path)).metadata)
+        return guard(self.path, lambda: pq.ParquetFile(self.store.open_input(self.path)).metadata)
 
     @cached_property
     def leaves(self) -> dict[str, int]:
@@ -121,7 +121,7 @@ class ParquetPart:
 
     def read_columns(self, group: int, columns: list[str]) -> pa.Table:
         """Whole top-level columns of one row group."""
-        return _guard(self.path, lambda: self.open().read_row_group(group, columns=columns))
+        return guard(self.path, lambda: self.open().read_row_group(group, columns=columns))
 
     def open(self) -> pq.ParquetFile:
         return pq.ParquetFile(
@@ -279,7 +279,7 @@ class CheckpointReader:
 
         def work(task: tuple[ParquetPart, int, list[str]]) -> list[pa.RecordBatch]:
             part, group, wanted = task
-            return _guard(
+            return guard(
                 part.path,
                 lambda: [
                     out for batch in part.read(group, action, wanted, threads) for out in process(batch)
@@ -298,14 +298,14 @@ def _fields(struct: pa.StructArray) -> list[pa.Array]:
     return [struct.field(i) for i in range(struct.type.num_fields)]
 
 
-def in_order(work: Callable[[Any], list[pa.RecordBatch]], tasks: Sequence[Any]) -> Iterator[pa.RecordBatch]:
+def in_order(work: Callable[[Any], list[T]], tasks: Iterable[Any]) -> Iterator[T]:
     """Run ``work`` over ``tasks`` on a few threads, at most twice as many tasks ahead as threads."""
-    if len(tasks) < 2 or WORKERS < 2:
+    if WORKERS < 2 or (isinstance(tasks, Sized) and len(tasks) < 2):
         for task in tasks:
             yield from work(task)
         return
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="tidegate-checkpoint") as pool:
-        waiting: deque[Future[list[pa.RecordBatch]]] = deque()
+        waiting: deque[Future[list[T]]] = deque()
         for task in tasks:
             waiting.append(pool.submit(work, task))
             if len(waiting) > 2 * WORKERS:
@@ -353,7 +353,7 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
     return value
 
 
-def _guard(path: str, work: Callable[[], T]) -> T:
+def guard(path: str, work: Callable[[], T]) -> T:
     """Run ``work`` on the parquet file ``path``; what parquet chokes on is a corrupt checkpoint."""
     try:
         return work()
