@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import FileMissingError, OptionError, TableExistsError, TidegateError
-from tidegate.files.paths import decode_path, resolve_path
+from tidegate.files.paths import decode_path, encode_path, resolve_path
 from tidegate.index import hooks
 from tidegate.index.transaction import IndexTransaction
 from tidegate.log.checkpoint.json_read import JsonCheckpointReader
@@ -251,11 +251,24 @@ def repair(source: IndexLog, target: IndexLog) -> Repaired:
     mask = pa.array([_is_there(path, source.url, there) for path in files.column("path").to_pylist()])
     valid = files.filter(mask) if files.num_rows else files
     missing = files.filter(pc.invert(mask)).column("path").to_pylist() if files.num_rows else []
+    if target.url != source.url and valid.num_rows:
+        # The splits stay where they are: a log elsewhere must say where that is.
+        at = valid.schema.get_field_index("path")
+        whole = [_whole(path, source.url) for path in valid.column("path").to_pylist()]
+        valid = valid.set_column(at, valid.schema.field(at), pa.array(whole, pa.string()))
     txn = IndexTransaction(target.log, None, rules=target.settings.rules)
     txn.update_protocol(indextables.raised(indextables.NEW_TABLE, snapshot.protocol))
     txn.update_metadata(snapshot.metadata)
     txn.commit((), Operation("REPAIR"), adds=valid)
     return Repaired(snapshot.version, files.num_rows, valid.num_rows, tuple(missing))
+
+
+def _whole(path: str, url: str) -> str:
+    """A path of the log as one that means the same in any log."""
+    if path.startswith("/") or "://" in path:
+        return path
+    scheme, mark, rest = url.rpartition("://")
+    return f"{scheme}{mark}{encode_path(rest.rstrip('/'))}/{path}"
 
 
 def _is_there(path: str, url: str, names: set[str]) -> bool:

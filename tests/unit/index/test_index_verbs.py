@@ -90,7 +90,7 @@ def test_a_companion_is_built_refreshed_and_exact_in_between(tmp_path: Path) -> 
 
 
 def test_partitions_are_dropped_history_is_cut_and_a_log_is_repaired(tmp_path: Path) -> None:
-    table = tmp_path / "t"
+    table = tmp_path / "t %x"
     write_index(table, [rows(0, 4), rows(4, 4)], {"indexing.typemap.message": "text"}, ("day",))
     assert run("drop-partitions", table, "day = 7") == (
         0,
@@ -109,7 +109,9 @@ def test_partitions_are_dropped_history_is_cut_and_a_log_is_repaired(tmp_path: P
     )
     assert Searchable.open(table).count("reset") == 4
 
-    assert run("repair", table, tmp_path / "good")[0] == 0
+    assert run("repair", table, tmp_path / "go od")[0] == 0
+    again = Searchable.open(tmp_path / "go od").search("reset", ["id"]).table()
+    assert again.equals(Searchable.open(table).search("reset", ["id"]).table())
     next(table.rglob("day=0/*.split")).unlink()
     code, out = run("repair", table, tmp_path / "new", "--json")
     found = json.loads(out)
