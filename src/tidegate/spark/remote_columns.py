@@ -1,4 +1,4 @@
-"""A column of Spark Connect as SQL text.
+"""Columns of Spark Connect, looked into: as SQL text, and with their frames exchanged for a name.
 
 A Connect column is an unresolved expression that the client holds itself, and how it is shown is for people
 only: a string has no quotes there. What is read here is the expression: references, literals, operators,
@@ -7,6 +7,7 @@ calls and casts. For anything else there is no text, and whoever asks does witho
 
 from __future__ import annotations
 
+import copy
 import re
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
@@ -25,6 +26,44 @@ def sql_of(column: Any) -> str | None:
     except (AttributeError, _NoText):
         # What PySpark calls its expressions may change; then they have no text here.
         return None
+
+
+def plans_of(frame: Any) -> frozenset[int]:
+    """The ids of the plans that a Connect frame was made from, its own among them."""
+    out: set[int] = set()
+    open_plans = [frame._plan]
+    while open_plans:
+        plan = open_plans.pop()
+        out.add(plan._plan_id)
+        open_plans += [
+            p for p in (getattr(plan, a, None) for a in ("_child", "left", "right")) if p is not None
+        ]
+    return frozenset(out)
+
+
+def renamed(column: Any, plans: frozenset[int], alias: str, names: frozenset[str]) -> Any:
+    """The column with what it takes from frames of ``plans`` taken from ``alias``, if it is one of ``names``.
+
+    A column that was taken from a frame (``df["id"]``) is found by that frame's plan, which is gone once the
+    frame's rows are kept; its name is not.
+    """
+    return type(column)(_exchanged(column._expr, plans, alias, names))
+
+
+def _exchanged(value: Any, plans: frozenset[int], alias: str, names: frozenset[str]) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)(_exchanged(v, plans, alias, names) for v in value)
+    if not type(value).__module__.endswith("connect.expressions"):
+        return value
+    made = copy.copy(value)
+    for key, inner in vars(value).items():
+        setattr(made, key, _exchanged(inner, plans, alias, names))
+    if type(value).__name__ == "ColumnReference" and value._plan_id in plans:
+        name = value._unparsed_identifier.strip("`").replace("``", "`")
+        if name.lower() in names:
+            quoted = name.replace("`", "``")
+            made._unparsed_identifier, made._plan_id = f"`{alias}`.`{quoted}`", None
+    return made
 
 
 class _NoText(Exception):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.peers import require_peer
-from tidegate.spark.remote_columns import sql_of
+from tidegate.spark.remote_columns import renamed, sql_of
 
 require_peer("grpc")
 F: Any = pytest.importorskip("pyspark.sql.connect.functions")
@@ -55,3 +55,18 @@ def test_a_column_is_written_as_sql(make: Any, text: str) -> None:
 )
 def test_what_cannot_be_written_has_no_text(make: Any) -> None:
     assert sql_of(make()) is None
+
+
+def test_columns_of_a_frame_that_is_gone_are_found_by_their_names() -> None:
+    from pyspark.sql.connect.column import Column
+    from pyspark.sql.connect.expressions import ColumnReference
+
+    def of(name: str, plan: int) -> Any:
+        return Column(ColumnReference(name, plan))
+
+    made = (of("Id", 7) == F.col("t.id")) & of("other", 7).isin(of("id", 8), of("`a b`", 7))
+    found = renamed(made, frozenset({7}), "s", frozenset({"id", "a b"}))
+    shown = str(found._expr)
+    assert shown == "and(==(`s`.`Id`, t.id), in(other, id, `s`.`a b`))"
+    assert sql_of(found) is None, "what was taken from other frames has no name"
+    assert "`s`" not in str(made._expr), "the user's own column stays as it was"

@@ -73,6 +73,7 @@ def merge(
     name = alias or TARGET
     evolves = evolves or conf(spark, "schema.autoMerge.enabled", False)
     given = Source.of(source)
+    condition, clauses = given.bound(condition), [c.mapped(given.bound) for c in clauses]
     analysis = analyse(spark, snapshot, name, given, condition, clauses, evolves=evolves)
     for u in analysis.not_matched:
         identity.check_explicit(snapshot.metadata, [a.path[0] for a in u.assignments])

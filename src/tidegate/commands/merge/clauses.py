@@ -6,9 +6,9 @@ a kind may go without one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from pyspark.sql import Column
 
@@ -37,6 +37,11 @@ class Clause:
     @property
     def is_star(self) -> bool:
         return self.values is None and self.action != "delete"
+
+    def mapped(self, change: Callable[[Any], Any]) -> Clause:
+        """The clause with ``change`` applied to its condition and its values."""
+        values = None if self.values is None else {k: change(v) for k, v in self.values.items()}
+        return replace(self, condition=change(self.condition), values=values)
 
     def __str__(self) -> str:
         return f"WHEN {self.when.upper()} THEN {self.action.upper()}"

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from tidegate.schema.types import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType
 from tidegate.spark.expressions import qualified, quote
 from tidegate.spark.jvm import is_connect
+from tidegate.spark.remote_columns import plans_of, renamed
 from tidegate.spark.write.fit import schema_of
 
 SOURCE_ROW = "__tidegate_source_row"
@@ -59,6 +60,13 @@ class Source:
         if self.alias is not None:
             return qualified(self.alias, name)
         return self.given[quote(name)]
+
+    def bound(self, column: Any) -> Any:
+        """A user's column, text or value; one that was taken from the frame means the rows that were read."""
+        if self.alias is None or isinstance(column, str) or not isinstance(column, Column):
+            return column
+        names = frozenset(n.lower() for n in self.names)
+        return renamed(column, plans_of(self.given), self.alias, names)
 
     def named(self, frame: DataFrame) -> DataFrame:
         """A frame that came from the source, under the source's name where that gets lost."""
