@@ -1,8 +1,9 @@
 """Work on its way to the executors and failures on their way back.
 
 What travels is pickled by reference: the executors have Tidegate, tantivy and pyarrow installed, as they
-have PySpark. Storage options travel with the work and are never logged. An error of ours that is raised in
-a task comes back as what it was, however Spark wraps it.
+have PySpark. Storage options and what the driver's environment says of object stores travel inside closures,
+never in plans, options or logs. An error of ours that is raised in a task comes back as what it was, however
+Spark wraps it.
 """
 
 from __future__ import annotations
@@ -62,13 +63,20 @@ def translating() -> Iterator[None]:
 
 
 def task(function: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
-    """A function for ``mapInArrow`` whose errors of ours come back as such."""
+    """A function for ``mapInArrow`` whose errors of ours come back as such.
+
+    It takes along what the driver's environment says of object stores: executors need no keys of their own.
+    """
+    from tidegate.spark.places import surrounded, surroundings
+
+    environment = surroundings()
 
     def run(batches: Batches) -> Batches:
-        try:
-            yield from function(batches)
-        except TidegateError as e:
-            raise carried(e) from None
+        with surrounded(environment):
+            try:
+                yield from function(batches)
+            except TidegateError as e:
+                raise carried(e) from None
 
     return run
 

@@ -136,6 +136,30 @@ class _Ranges:
         return True
 
 
+@contextlib.contextmanager
+def surrounded(environment: Mapping[str, str]) -> Iterator[None]:
+    """The driver's settings while clients are made: obstore reads them from the environment."""
+    before = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def surroundings() -> dict[str, str]:
+    """What the environment of this process says of object stores, as far as it means anything elsewhere."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(_CARRIED) and not name.startswith(_STAYS) and not name.endswith("_FILE")
+    }
+
+
 class Objects:
     """A prefix of a bucket or container, with what it takes to open it from another machine."""
 
@@ -161,27 +185,13 @@ class Objects:
             keys = given.pop("keys", None)
             if keys is not None:
                 given["credential_provider"] = lambda: keys
-            with self._surroundings():
+            with surrounded(self._environment):
                 self._client = getattr(stores, self._kind)(**given)
         return self._client
 
     def address(self, name: str) -> str:
         """The URL of a file."""
         return f"{self.url}/{name}"
-
-    @contextlib.contextmanager
-    def _surroundings(self) -> Iterator[None]:
-        """The driver's settings while the client is made: obstore reads them from the environment."""
-        before = {name: os.environ.get(name) for name in self._environment}
-        os.environ.update(self._environment)
-        try:
-            yield
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    os.environ.pop(name, None)
-                else:
-                    os.environ[name] = value
 
     def open_output(self, name: str) -> Any:
         import obstore
@@ -222,11 +232,7 @@ def _objects(store: ObjectStore) -> Objects:
     provider = getattr(client, "credential_provider", None)
     if provider is not None:
         arguments["keys"] = provider()
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if name.startswith(_CARRIED) and not name.startswith(_STAYS) and not name.endswith("_FILE")
-    }
+    environment = surroundings()
     if provider is not None:
         # Keys that were given come alone: a token of the environment belongs to other keys.
         environment = {n: v for n, v in environment.items() if "KEY" not in n and "TOKEN" not in n}
