@@ -32,13 +32,22 @@ from tidegate.transaction.transaction import Transaction
 
 
 def delete(
-    spark: SparkSession, log: TableLog, condition: str | Column | None = None, *, alias: str | None = None
+    spark: SparkSession,
+    log: TableLog,
+    condition: str | Column | None = None,
+    *,
+    alias: str | None = None,
+    truncates: bool = False,
 ) -> int | None:
-    """Delete the rows for which ``condition`` is true, all without one; how many, None if not known."""
+    """Delete the rows for which ``condition`` is true, all without one; how many, None if not known.
+
+    ``truncates`` is for the history: all rows were meant to go.
+    """
     watch = rows.Watch()
     transaction, snapshot = rows.begin(log)
     if condition is None:
-        return _whole_files(spark, transaction, transaction.files(), None, watch)
+        operation = Operation("TRUNCATE") if truncates else _operation(None)
+        return _whole_files(spark, transaction, transaction.files(), operation, watch)
     frame = shape(spark, snapshot.schema, alias)
     found = condition_of(frame, condition, snapshot.schema, "The condition of DELETE", alias)
     candidates = snapshot.files(found.predicate)
@@ -46,7 +55,7 @@ def delete(
     if decided is not None:
         transaction.read_set = transaction.read_set.with_predicate(found.predicate)
         transaction.read_files(decided)
-        return _whole_files(spark, transaction, decided, found, watch)
+        return _whole_files(spark, transaction, decided, _operation(found), watch)
     return _rows(spark, transaction, snapshot, candidates, found, alias, watch)
 
 
@@ -75,7 +84,7 @@ def _whole_files(
     spark: SparkSession,
     transaction: Transaction,
     files: pa.Table,
-    condition: Condition | None,
+    operation: Operation,
     watch: rows.Watch,
 ) -> int | None:
     """Remove files by the log alone."""
@@ -97,7 +106,7 @@ def _whole_files(
         **watch.metrics(),
     }
     committed = transaction.commit(
-        operation=_operation(condition),
+        operation=operation,
         removes=changes.removes,
         metrics=rows.as_texts(metrics),
         user_metadata=rows.user_metadata(spark),

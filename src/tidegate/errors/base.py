@@ -10,6 +10,9 @@ class TidegateError(Exception):
 
     code: str = "TIDEGATE"
     errorClass: str | None = None
+    # Where in a statement it was found, both counted from one; set by what has read the statement.
+    line: int | None = None
+    column: int | None = None
 
     def __init__(
         self,
@@ -36,6 +39,8 @@ class TidegateError(Exception):
             for name, value in (("table", self.table), ("version", self.version), ("file", self.file))
             if value is not None
         ]
+        if self.line is not None:
+            where.append(f"line {self.line}, column {self.column}")
         text = f"[{self.code}] {self.message}"
         if where:
             text += f" ({', '.join(where)})"

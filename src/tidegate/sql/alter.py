@@ -12,7 +12,7 @@ from tidegate.sql.dialect import Walk
 
 
 def alter(walk: Walk) -> nodes.Statement | None:
-    """The change; None for those that only Spark's catalog knows (RENAME TO, partitions, SERDE)."""
+    """The change, ``other`` if no Delta table takes it; None for RENAME TO, which is the catalog's alone."""
     walk.need("ALTER", "TABLE")
     node = nodes.Alter(walk.table())
     for words, read in (
@@ -26,12 +26,16 @@ def alter(walk: Walk) -> nodes.Statement | None:
         (("CLUSTER", "BY"), _cluster),
         (("REPLACE", "COLUMNS"), _replace_columns),
     ):
+        began = walk.at
         if walk.take(*words):
             found = read(walk, node)
             if found is not None:
                 walk.end()
-            return found
-    return None
+                return found
+            walk.at = began
+    if walk.peek("RENAME", "TO"):
+        return None
+    return replace(node, action="other", text=walk.rest("a change"))
 
 
 def _add(walk: Walk, node: nodes.Alter) -> nodes.Alter | None:
@@ -100,8 +104,9 @@ def _set(walk: Walk, node: nodes.Alter) -> nodes.Alter | None:
     return None
 
 
-def _unset(walk: Walk, node: nodes.Alter) -> nodes.Alter:
-    walk.need("TBLPROPERTIES")
+def _unset(walk: Walk, node: nodes.Alter) -> nodes.Alter | None:
+    if not walk.take("TBLPROPERTIES"):
+        return None
     if_exists = walk.take("IF", "EXISTS")
     keys = walk.listed(lambda: (property_key(walk),))
     return replace(node, action="unset properties", names=tuple(keys), flag=if_exists)

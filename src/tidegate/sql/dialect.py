@@ -8,14 +8,17 @@ with its line and column.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from tidegate.errors import SqlSyntaxError
+from tidegate.errors import SqlSyntaxError, TidegateError
 from tidegate.sql.nodes import TableRef
+
+ErrorT = TypeVar("ErrorT", bound=TidegateError)
+_QUOTES = "'\"`"
 
 
 class DeltaSpark(Spark):
@@ -34,11 +37,48 @@ def tokens_of(text: str) -> list[Token]:
     try:
         return list(_DIALECT.tokenize(text))
     except SqlglotError as e:
-        raise SqlSyntaxError(f"The statement cannot be read: {_first_line(e)}") from e
+        # A string, a name or a comment does not end; the tokenizer does not say where it begins.
+        error = SqlSyntaxError("A string, a quoted name or a comment that begins here does not end.")
+        raise at_offset(error, text, unread(text)) from e
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+def at_offset(error: ErrorT, text: str, offset: int) -> ErrorT:
+    """``error`` with the line and column of a place in the statement."""
+    before = text[:offset]
+    error.line = before.count("\n") + 1
+    error.column = offset - (before.rfind("\n") + 1) + 1
+    return error
+
+
+def unread(text: str) -> int:
+    """Where the string, quoted name or comment begins that has no end."""
+    at = 0
+    while at < len(text):
+        start = at
+        if text[at] in _QUOTES:
+            at = _closed(text, at)
+        elif text.startswith("--", at):
+            at = text.find("\n", at) % (len(text) + 1)
+        elif text.startswith("/*", at):
+            at = text.find("*/", at + 2) + 1
+            at = at + 1 if at else -1
+        else:
+            at += 1
+        if at < 0:
+            return start
+    return max(len(text) - 1, 0)
+
+
+def _closed(text: str, at: int) -> int:
+    """Behind the quote that closes the one at ``at``; -1 if none does."""
+    quote, at = text[at], at + 1
+    while at < len(text):
+        if text[at] == "\\" and quote != "`":
+            at += 1
+        elif text[at] == quote:
+            return at + 1
+        at += 1
+    return -1
 
 
 class Walk:
@@ -48,6 +88,7 @@ class Walk:
         self.text = text
         self.tokens = tokens
         self.at = 0
+        self.first_table: TableRef | None = None
 
     @property
     def here(self) -> Token | None:
@@ -91,11 +132,10 @@ class Walk:
         """A syntax error at the place where the walk stands."""
         token = self.here
         if token is None:
-            return SqlSyntaxError(f"{message} at the end of the statement.")
-        return SqlSyntaxError(
-            f"{message}, found {self.text[token.start : token.end + 1]!r} in line {token.line}, "
-            f"column {token.col - (token.end - token.start)}."
-        )
+            end = self.tokens[-1].end + 1 if self.tokens else 0
+            return at_offset(SqlSyntaxError(f"{message} at the end of the statement."), self.text, end)
+        found = self.text[token.start : token.end + 1]
+        return at_offset(SqlSyntaxError(f"{message}, found {found!r}."), self.text, token.start)
 
     def end(self) -> None:
         if self.here is not None:
@@ -167,12 +207,21 @@ class Walk:
 
         try:
             parser._parse(measure, rest, self.text)
-        except (ParseError, SqlglotError) as e:
-            raise self.error(f"{what[:1].upper() + what[1:]} cannot be read: {_first_line(e)}") from e
+        except SqlglotError as e:
+            self._step_to(e)
+            raise self.error(f"{what[:1].upper() + what[1:]} cannot be read") from e
         if not taken:
             raise self.error(f"Expected {what}")
         self.at += taken
         return self.text[first.start : self.tokens[self.at - 1].end + 1]
+
+    def _step_to(self, error: SqlglotError) -> None:
+        """Go to the token that sqlglot stopped at, or the end where it wanted more."""
+        told = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+        for at in range(self.at, len(self.tokens)):
+            if (self.tokens[at].line, self.tokens[at].col) == (told.get("line"), told.get("col")):
+                self.at = at if "Required" not in str(told.get("description")) else at + 1
+                return
 
     def expression(self, what: str = "an expression") -> str:
         return self._spanned("_parse_disjunction", what)
@@ -215,6 +264,7 @@ class Walk:
         else:
             parts = self.parts("a table")
             ref = TableRef(parts, token.start, self.tokens[self.at - 1].end)
+        self.first_table = self.first_table or ref
         return self.travelled(ref) if travel else ref
 
     def travelled(self, ref: TableRef) -> TableRef:

@@ -232,3 +232,19 @@ class Alter(Statement):
     names: tuple[tuple[str, ...], ...] = ()
     properties: dict[str, str] = field(default_factory=dict)
     flag: bool = False
+
+
+@dataclass(frozen=True)
+class Index(Statement):
+    """A statement of an index table, as ``action`` names it; what belongs to it in its own fields."""
+
+    action: str = ""
+    where: str | None = None
+    size: str | None = None
+    hours: float | None = None
+    log_hours: float | None = None
+    dry_run: bool = False
+    include_all: bool = False
+    to: str | None = None
+    columns: tuple[str, ...] = ()
+    modes: dict[str, str] = field(default_factory=dict)

@@ -6,6 +6,7 @@ that is of our kind but about another's table is found out later, when its table
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 from sqlglot.tokenizer_core import TokenType
@@ -14,9 +15,10 @@ from tidegate.errors import SqlSyntaxError
 from tidegate.sql.alter import alter
 from tidegate.sql.define import create, insert, show
 from tidegate.sql.dialect import Walk, tokens_of
+from tidegate.sql.index_statements import index_statement
 from tidegate.sql.maintain import convert, describe, generate, optimize, reorg, restore, vacuum
 from tidegate.sql.modify import delete, drop, merge, truncate, update
-from tidegate.sql.nodes import Statement
+from tidegate.sql.nodes import Statement, TableRef
 
 Reader = Callable[[Walk], Statement | None]
 
@@ -52,11 +54,15 @@ SHARED: dict[tuple[str, ...], Reader] = {
 
 
 class Unreadable(Exception):
-    """A statement of a shared kind that we cannot read; the cause says where and why."""
+    """A statement of a shared kind that we cannot read; the cause says where and why.
 
-    def __init__(self, cause: SqlSyntaxError) -> None:
+    ``table`` is the table that it speaks of, if it was read that far.
+    """
+
+    def __init__(self, cause: SqlSyntaxError, table: TableRef | None = None) -> None:
         super().__init__(str(cause))
         self.cause = cause
+        self.table = table
 
 
 def parse(text: str) -> Statement | None:
@@ -66,13 +72,26 @@ def parse(text: str) -> Statement | None:
         tokens.pop()
     if not tokens or any(t.token_type is TokenType.SEMICOLON for t in tokens):
         return None
+    found = index_statement(Walk(text, tokens))
+    if found is not None:
+        return found
     for words, read in DELTA_ONLY.items():
         if Walk(text, tokens).peek(*words):
             return read(Walk(text, tokens))
     for words, read in SHARED.items():
         if Walk(text, tokens).peek(*words):
+            walk = Walk(text, tokens)
             try:
-                return read(Walk(text, tokens))
+                return read(walk)
             except SqlSyntaxError as e:
-                raise Unreadable(e) from e
+                raise Unreadable(e, walk.first_table) from e
     return None
+
+
+def says_delta(text: str) -> bool:
+    """Whether a statement says ``USING delta``, whatever else may be wrong with it."""
+    tokens = tokens_of(text)
+    return any(
+        one.text.upper() == "USING" and other.text.lower() == "delta"
+        for one, other in itertools.pairwise(tokens)
+    )

@@ -159,3 +159,36 @@ def replaced(text: str, found: Sequence[Found], name_of: Callable[[Found], str])
         at = place.end + 1
     out.append(text[at:])
     return "".join(out)
+
+
+def without_qualifiers(text: str, names: Sequence[tuple[str, ...]]) -> str:
+    """``text`` with each of the names, where something of it follows, cut down to its last part."""
+    if not names or "." not in text:
+        return text
+    tokens = tokens_of(text)
+    folded = [tuple(p.lower() for p in n) for n in names]
+    out, at, i = [], 0, 0
+    while i < len(tokens):
+        length = _qualifier(tokens, i, folded)
+        if length:
+            out.append(text[at : tokens[i].start])
+            at = tokens[i + length - 1].start
+            i += length
+        else:
+            i += 1
+    return "".join([*out, text[at:]])
+
+
+def _qualifier(tokens: Sequence[Token], i: int, names: Sequence[tuple[str, ...]]) -> int:
+    """How many tokens one of the names is that begins here and is followed by a dot; 0 if none is."""
+    if i and tokens[i - 1].token_type is TokenType.DOT:
+        return 0
+    for name in names:
+        length = 2 * len(name) - 1
+        here = tokens[i : i + length + 1]
+        dots = [t.token_type is TokenType.DOT for t in here[1::2]]
+        parts = tuple(t.text.lower() for t in here[:length:2])
+        strings = any(t.token_type is TokenType.STRING for t in here)
+        if len(here) == length + 1 and all(dots) and parts == name and not strings:
+            return length
+    return 0

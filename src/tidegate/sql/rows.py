@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -9,13 +11,17 @@ from tidegate.commands.delete import delete as delete_rows
 from tidegate.commands.update import update as update_rows
 from tidegate.commands.write import write
 from tidegate.errors import SchemaInvalidError
-from tidegate.log.snapshot import load
+from tidegate.log.snapshot import Snapshot, load
+from tidegate.schema.columns import default_columns, generated_columns, identity_columns
 from tidegate.schema.types import StructType
 from tidegate.spark.confs import session_defaults
 from tidegate.spark.scan.projection import spark_type
-from tidegate.sql import nodes
+from tidegate.sql import defaults, nodes
 from tidegate.sql.context import Context
 from tidegate.sql.dialect import Walk, tokens_of
+from tidegate.sql.queries import query
+from tidegate.sql.references import without_qualifiers
+from tidegate.sql.tables import nothing
 from tidegate.table.frames import rows
 
 _AFFECTED = "num_affected_rows bigint"
@@ -25,18 +31,17 @@ def insert(context: Context, node: nodes.Insert) -> DataFrame:
     """By position unless BY NAME or a list of columns says otherwise; static partitions are filled in."""
     log = context.log(node.table)
     snapshot = load(log)
-    frame = context.query(node.query)
-    static = {k: v for k, v in node.partition.items() if v is not None}
-    frame = _named(frame, node, snapshot.schema, snapshot.partition_columns)
+    static = _static(node, snapshot)
+    names = _names(node, snapshot)
+    text = node.query if names is None else defaults.in_query(node.query, names, snapshot.schema)
+    frame = query(context, text)
+    if names is not None:
+        frame = _named(frame, names)
     for name, text in static.items():
         column = snapshot.schema.field(name)
-        if column is None:
-            raise SchemaInvalidError(
-                f"The table has no partition column {name}.",
-                table=log.url,
-                errorClass="NON_PARTITION_COLUMN",
-            )
+        assert column is not None
         frame = frame.withColumn(column.name, F.expr(text).cast(spark_type(column.type)))
+    _check_complete(frame, snapshot.schema)
     options: dict[str, str] = {}
     overwrite = node.overwrite or node.replace_where is not None
     if node.replace_where is not None:
@@ -52,7 +57,21 @@ def insert(context: Context, node: nodes.Insert) -> DataFrame:
         options=options,
         defaults=session_defaults(context.spark),
     )
-    return context.spark.createDataFrame([], "struct<>")
+    return nothing(context)
+
+
+def _static(node: nodes.Insert, snapshot: Snapshot) -> dict[str, str]:
+    """The partitions whose values the statement says."""
+    partitions = {c.lower() for c in snapshot.partition_columns}
+    for name in node.partition:
+        if name.lower() not in partitions:
+            raise SchemaInvalidError(
+                f"PARTITION speaks of {name}; the table is partitioned by "
+                f"{', '.join(snapshot.partition_columns) or 'nothing'}.",
+                table=snapshot.url,
+                errorClass="NON_PARTITION_COLUMN",
+            )
+    return {k: v for k, v in node.partition.items() if v is not None}
 
 
 def _is_dynamic(context: Context) -> bool:
@@ -60,50 +79,87 @@ def _is_dynamic(context: Context) -> bool:
     return (found or "").lower() == "dynamic"
 
 
-def _named(
-    frame: DataFrame, node: nodes.Insert, schema: StructType, partitions: tuple[str, ...]
-) -> DataFrame:
-    """The query's columns under the names of those they go to."""
-    static = {k.lower() for k, v in node.partition.items() if v is not None}
+def _names(node: nodes.Insert, snapshot: Snapshot) -> list[str] | None:
+    """The columns that the query's go to, in its order; None where its own names say it."""
     if node.by_name:
-        return frame
+        return None
+    schema = snapshot.schema
     if node.columns:
-        names = list(node.columns)
-        unknown = [n for n in names if schema.field(n) is None]
+        unknown = [n for n in node.columns if schema.field(n) is None]
         if unknown:
             raise SchemaInvalidError(
                 f"The table has no column {', '.join(unknown)}; it has {', '.join(schema.names)}.",
-                errorClass="UNRESOLVED_COLUMN",
+                errorClass="UNRESOLVED_COLUMN.WITH_SUGGESTION",
             )
-    else:
-        names = [n for n in schema.names if n.lower() not in static]
-        if node.partition:
-            # With a partition clause the partition columns come last, as in Hive.
-            last = [n for n in names if n.lower() in {p.lower() for p in partitions}]
-            names = [n for n in names if n not in last] + last
-    if len(frame.columns) != len(names):
+        _once(node.columns, "INSERT names", "COLUMN_ALREADY_EXISTS")
+        return list(node.columns)
+    static = {k.lower() for k, v in node.partition.items() if v is not None}
+    names = [n for n in schema.names if n.lower() not in static]
+    if node.partition:
+        # With a partition clause the partition columns come last, as in Hive.
+        partitions = {p.lower() for p in snapshot.partition_columns}
+        last = [n for n in names if n.lower() in partitions]
+        names = [n for n in names if n not in last] + last
+    return names
+
+
+def _once(names: Sequence[str], where: str, error_class: str) -> None:
+    """Refuse a column that is named twice."""
+    folded = [n.lower() for n in names]
+    twice = sorted({n for n in names if folded.count(n.lower()) > 1})
+    if twice:
+        raise SchemaInvalidError(f"{where} the column {', '.join(twice)} twice.", errorClass=error_class)
+
+
+def _named(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """The query's columns under the names of those they go to."""
+    given = len(frame.columns)
+    if given != len(names):
         raise SchemaInvalidError(
-            f"The query gives {len(frame.columns)} columns, the table takes {len(names)} here "
-            f"({', '.join(names)}).",
+            f"The query gives {given} columns, the table takes {len(names)} here ({', '.join(names)}).",
             hint="Name the columns behind the table, or insert BY NAME.",
-            errorClass="DELTA_INSERT_COLUMN_ARITY_MISMATCH",
+            errorClass="DELTA_METADATA_MISMATCH"
+            if given > len(names)
+            else "DELTA_INSERT_COLUMN_ARITY_MISMATCH",
         )
     return frame.toDF(*names)
 
 
+def _check_complete(frame: DataFrame, schema: StructType) -> None:
+    """Refuse the lack of a column that may not be null and that nothing fills."""
+    given = {c.lower() for c in frame.columns}
+    filled = {c.name for c in default_columns(schema)}
+    filled |= {c.name for c in generated_columns(schema)} | {c.name for c in identity_columns(schema)}
+    for f in schema.fields:
+        if not f.nullable and f.name not in filled and f.name.lower() not in given:
+            raise SchemaInvalidError(
+                f"The column {f.name} may not be null, has no default, and is not named in INSERT.",
+                errorClass="DELTA_INSERT_COLUMN_MISMATCH",
+            )
+
+
 def update(context: Context, node: nodes.Update) -> DataFrame:
-    table = context.table(node.table)
-    count = update_rows(
-        context.spark, table._log, dict(node.set), node.where, alias=node.alias or _last(node)
-    )
+    log = context.log(node.table)
+    _once([c for c, _ in node.set], "SET assigns", "DELTA_CONFLICT_SET_COLUMN")
+    short = _shortened(node)
+    values = defaults.in_assignments([(short(c), short(v)) for c, v in node.set], load(log).schema)
+    where = None if node.where is None else short(node.where)
+    count = update_rows(context.spark, log, values or {}, where, alias=node.alias or _last(node))
     return rows(context.spark, [{"num_affected_rows": count}], _AFFECTED)
 
 
 def delete(context: Context, node: nodes.Delete) -> DataFrame:
-    table = context.table(node.table)
-    count = delete_rows(context.spark, table._log, node.where, alias=node.alias or _last(node))
+    where = None if node.where is None else _shortened(node)(node.where)
+    log = context.log(node.table)
+    count = delete_rows(context.spark, log, where, alias=node.alias or _last(node))
     shown = -1 if count is None else count
     return rows(context.spark, [{"num_affected_rows": shown}], _AFFECTED)
+
+
+def _shortened(node: nodes.Statement, *others: nodes.TableRef) -> Callable[[str], str]:
+    """Texts in which ``db.t.column`` is ``t.column``: frames go by one name, statements by several parts."""
+    longs = [r.parts for r in (node.table, *others) if r.path is None and len(r.parts) > 1]
+    return lambda text: without_qualifiers(text, longs)
 
 
 def _last(node: nodes.Statement) -> str | None:
@@ -114,44 +170,49 @@ def _last(node: nodes.Statement) -> str | None:
 def truncate(context: Context, node: nodes.Truncate) -> DataFrame:
     """All rows, or those of the partitions named."""
     where = " AND ".join(f"`{k}` <=> {v}" for k, v in node.partition.items() if v is not None) or None
-    delete_rows(context.spark, context.log(node.table), where)
-    return context.spark.createDataFrame([], "struct<>")
+    delete_rows(context.spark, context.log(node.table), where, truncates=True)
+    return nothing(context)
 
 
 def merge(context: Context, node: nodes.Merge) -> DataFrame:
-    source = context.query(f"SELECT * FROM {node.source}")
-    alias = node.source_alias or _source_name(node.source)
+    source = query(context, f"SELECT * FROM {node.source}")
+    named = _source_ref(node.source)
+    alias = node.source_alias or (None if named is None or named.path is not None else named.parts[-1])
     if alias is not None:
         source = source.alias(alias)
     table = context.table(node.table)
+    schema = load(table._log).schema
+    short = _shortened(node, *([named] if named is not None else []))
     target = node.alias or _last(node)
-    builder = (table.alias(target) if target is not None else table).merge(source, node.on)
+    builder = (table.alias(target) if target is not None else table).merge(source, short(node.on))
     if node.evolution:
         builder = builder.withSchemaEvolution()
     for clause in node.clauses:
-        values = None if clause.values is None else dict(clause.values)
+        values = None
+        if clause.values is not None:
+            where = "SET assigns" if clause.action == "update" else "INSERT names"
+            _once([c for c, _ in clause.values], where, "DELTA_CONFLICT_SET_COLUMN")
+            values = defaults.in_assignments([(short(c), short(v)) for c, v in clause.values], schema)
+        condition = None if clause.condition is None else short(clause.condition)
         match (clause.kind, clause.action):
             case ("matched", "delete"):
-                builder = builder.whenMatchedDelete(clause.condition)
+                builder = builder.whenMatchedDelete(condition)
             case ("matched", _) if values is None:
-                builder = builder.whenMatchedUpdateAll(clause.condition)
+                builder = builder.whenMatchedUpdateAll(condition)
             case ("matched", _):
-                builder = builder.whenMatchedUpdate(clause.condition, values)
+                builder = builder.whenMatchedUpdate(condition, values)
             case ("not_matched", _) if values is None:
-                builder = builder.whenNotMatchedInsertAll(clause.condition)
+                builder = builder.whenNotMatchedInsertAll(condition)
             case ("not_matched", _):
-                builder = builder.whenNotMatchedInsert(clause.condition, values)
+                builder = builder.whenNotMatchedInsert(condition, values)
             case (_, "delete"):
-                builder = builder.whenNotMatchedBySourceDelete(clause.condition)
+                builder = builder.whenNotMatchedBySourceDelete(condition)
             case _:
-                builder = builder.whenNotMatchedBySourceUpdate(clause.condition, values)
+                builder = builder.whenNotMatchedBySourceUpdate(condition, values)
     done: DataFrame = builder.execute()
     return done
 
 
-def _source_name(text: str) -> str | None:
-    """The name that a source without an alias goes by: the last part of a table's name."""
-    if text.startswith("("):
-        return None
-    ref = Walk(text, tokens_of(text)).table()
-    return None if ref.path is not None else ref.parts[-1]
+def _source_ref(text: str) -> nodes.TableRef | None:
+    """The table that a source is, None where it is a query."""
+    return None if text.startswith("(") else Walk(text, tokens_of(text)).table()

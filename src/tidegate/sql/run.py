@@ -10,16 +10,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tidegate.errors import SqlSyntaxError
-from tidegate.sql import nodes, rows, services, shown, tables
+from tidegate.errors import OptionError, SqlSyntaxError, TidegateError
+from tidegate.sql import altered, nodes, rows, services, shown, tables
 from tidegate.sql.context import Context, SparkSql
+from tidegate.sql.dialect import tokens_of, unread
+from tidegate.sql.located import located
 from tidegate.sql.parameters import bound
-from tidegate.sql.parse import Unreadable, parse
+from tidegate.sql.parse import DELTA_ONLY, Unreadable, parse, says_delta
+from tidegate.sql.queries import query
 from tidegate.sql.references import references
 
 Runner = Callable[[Context, Any], DataFrame]
+
+
+def _index(context: Context, node: nodes.Index) -> DataFrame:
+    """A statement of an index table, which needs what only the extra brings."""
+    from tidegate.sql import index_run
+
+    return index_run.run(context, node)
+
 
 _DELTA_ONLY: dict[type[nodes.Statement], Runner] = {
     nodes.Vacuum: services.vacuum,
@@ -28,6 +40,7 @@ _DELTA_ONLY: dict[type[nodes.Statement], Runner] = {
     nodes.Restore: services.restore,
     nodes.Convert: services.convert,
     nodes.Generate: services.generate,
+    nodes.Index: _index,
 }
 _SHARED: dict[type[nodes.Statement], Runner] = {
     nodes.Describe: shown.describe,
@@ -38,29 +51,74 @@ _SHARED: dict[type[nodes.Statement], Runner] = {
     nodes.Merge: rows.merge,
     nodes.Truncate: rows.truncate,
     nodes.Drop: tables.drop,
-    nodes.Alter: tables.alter,
+    nodes.Alter: altered.alter,
 }
 
 
 def run(spark: SparkSession, spark_sql: SparkSql, text: str, arguments: Any = None) -> DataFrame:
     """Run one statement; ``spark_sql`` is Spark's own way to do it."""
     context = Context(spark, spark_sql)
+    said, unbound = text, None
     try:
-        node = parse(bound(text, arguments))
+        said = bound(text, arguments)
+    except OptionError as e:
+        # Spark takes parameters that cannot be written as literals; whether that matters, the table decides.
+        unbound = e
+    except SqlSyntaxError:
+        pass
+    try:
+        node = parse(said)
     except Unreadable as e:
-        # Spark may know better, unless the statement speaks of a table by its path: then it is ours.
-        if any(getattr(f.what, "path", None) for f in _found(text)):
+        # Spark may know better, unless the statement is about a table of ours: then it is ours.
+        if _is_ours(context, text, e.table):
             raise e.cause from None
         node = None
     except SqlSyntaxError:
-        if not _begins_ours(text):
-            return context.through(text, arguments)
-        raise
-    if node is not None:
-        runner = _runner(context, node)
-        if runner is not None:
-            return runner(context, node)
-    return context.query(text, arguments)
+        if _is_tokens(said) or _begins_ours(text):
+            raise
+        table = _begun(said)
+        if table is not None and context.is_ours(table):
+            raise
+        return context.through(text, arguments)
+    runner = None if node is None else _runner(context, node)
+    if node is None or runner is None:
+        return query(context, text, arguments)
+    try:
+        if unbound is not None:
+            raise unbound
+        return runner(context, node)
+    except (TidegateError, PySparkException) as e:
+        found = located(e, said, node.table)
+        if found is e:
+            raise
+        raise found from None
+
+
+def _is_tokens(text: str) -> bool:
+    """Whether a text can be read word by word; if so, it was a reader of our statements that refused it."""
+    try:
+        tokens_of(text)
+    except SqlSyntaxError:
+        return False
+    return True
+
+
+def _begun(text: str) -> nodes.TableRef | None:
+    """The table of a statement whose end cannot be read."""
+    try:
+        node = parse(text[: unread(text)])
+    except Unreadable as e:
+        return e.table
+    except TidegateError:
+        return None
+    return None if node is None else node.table
+
+
+def _is_ours(context: Context, text: str, table: nodes.TableRef | None) -> bool:
+    """Whether a statement that cannot be read is about a Delta table, by name or by path."""
+    if table is not None and context.is_ours(table):
+        return True
+    return says_delta(text) or any(getattr(f.what, "path", None) for f in _found(text))
 
 
 def _runner(context: Context, node: nodes.Statement) -> Runner | None:
@@ -81,6 +139,7 @@ def _found(text: str) -> list[Any]:
 
 
 def _begins_ours(text: str) -> bool:
-    """Whether a statement that cannot be read begins with a word that only Delta knows."""
-    first = text.split(None, 1)[0].upper() if text.split() else ""
-    return first in ("VACUUM", "OPTIMIZE", "REORG", "RESTORE", "CONVERT", "GENERATE", "DESCRIBE", "DESC")
+    """Whether a statement that cannot be read begins with words that only Delta knows."""
+    words = tuple(text.split(None, 3)[:3])
+    upper = tuple(w.upper() for w in words)
+    return any(upper[: len(known)] == known for known in DELTA_ONLY)

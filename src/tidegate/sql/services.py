@@ -10,6 +10,7 @@ from tidegate.commands.vacuum_spark import vacuum as run_vacuum
 from tidegate.errors import OptionError
 from tidegate.sql import nodes
 from tidegate.sql.context import Context
+from tidegate.sql.queries import query
 from tidegate.sql.tables import nothing
 from tidegate.table.frames import OPTIMIZE, rows
 
@@ -17,7 +18,7 @@ from tidegate.table.frames import OPTIMIZE, rows
 def vacuum(context: Context, node: nodes.Vacuum) -> DataFrame:
     """The table's path; of a dry run the files that would go."""
     log = context.log(node.table)
-    inventory = None if node.inventory is None else context.query(f"SELECT * FROM {node.inventory}")
+    inventory = None if node.inventory is None else query(context, f"SELECT * FROM {node.inventory}")
     done = run_vacuum(
         context.spark,
         log,

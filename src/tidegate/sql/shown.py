@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from tidegate.commands import catalog, clustering
+from tidegate.commands.detail import detail, location
 from tidegate.errors import SchemaInvalidError
 from tidegate.log.snapshot import Snapshot, load
-from tidegate.schema.columns import default_columns, generated_columns
+from tidegate.schema.columns import default_columns, generated_columns, identity_columns
+from tidegate.schema.types import StructField, StructType
+from tidegate.spark.catalog import SESSION_CATALOG
 from tidegate.spark.scan.projection import spark_type
 from tidegate.sql import nodes
 from tidegate.sql.context import Context
 from tidegate.sql.parameters import literal
-from tidegate.table.frames import rows
+from tidegate.table.frames import DETAIL, rows
 
 _DESCRIBED = "col_name string, data_type string, comment string"
 
@@ -21,7 +27,8 @@ _DESCRIBED = "col_name string, data_type string, comment string"
 def describe(context: Context, node: nodes.Describe) -> DataFrame:
     table = context.table(node.table)
     if node.what == "detail":
-        return table.detail()
+        told = detail(load(table._log), _full_name(context, node.table))
+        return rows(context.spark, [told], DETAIL)
     if node.what == "history":
         return table.history(node.limit)
     snapshot = load(table._log)
@@ -36,47 +43,61 @@ def _names() -> list[str]:
 
 
 def _columns(snapshot: Snapshot) -> list[tuple[str, str, str | None]]:
-    """The columns, then the partition or clustering columns under their heading, as Spark lists them."""
+    """The columns, then the partition columns under their heading, as Spark lists them."""
     found = catalog.columns_of(snapshot.url)
     out: list[tuple[str, str, str | None]] = [(c.name, c.type, c.comment) for c in found]
     partitions = [c for c in found if c.is_partition]
     if partitions:
         out += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
         out += [(c.name, c.type, c.comment) for c in partitions]
-    clustered = clustering.clustering_columns(snapshot)
-    if clustered:
-        out += [("# Clustering Information", "", ""), ("# col_name", "data_type", "comment")]
-        kinds = {c.name: c for c in found}
-        for path in clustered:
-            one = kinds.get(path[0])
-            out.append((".".join(path), one.type if one else "", one.comment if one else None))
     return out
 
 
 def _more(context: Context, node: nodes.Describe, snapshot: Snapshot) -> list[tuple[str, str, str | None]]:
+    """What DESCRIBE EXTENDED adds: what the catalog calls the table, and what its log says."""
     entry = None if node.table.path else catalog.entry_of(context.spark, node.table.name)
-    kind = "MANAGED" if entry is not None and entry.managed else "EXTERNAL"
-    properties = ",".join(f"{k}={v}" for k, v in sorted(_properties(snapshot).items()))
-    return [
-        ("", "", ""),
-        ("# Detailed Table Information", "", ""),
-        ("Name", str(node.table), ""),
-        ("Type", kind, ""),
-        ("Location", snapshot.url, ""),
-        ("Provider", "delta", ""),
-        ("Table Properties", f"[{properties}]", ""),
-    ]
+    named = {}
+    if entry is not None:
+        named = {
+            "Catalog": SESSION_CATALOG,
+            "Namespace": entry.database,
+            "Database": entry.database,
+            "Table": entry.name,
+        }
+    else:
+        named = {"Name": str(node.table)}
+    told = {
+        **named,
+        "Type": "MANAGED" if entry is not None and entry.managed else "EXTERNAL",
+        "Comment": snapshot.metadata.description,
+        "Location": location(snapshot.url),
+        "Provider": "delta",
+        "Table Properties": "["
+        + ",".join(f"{k}={v}" for k, v in sorted(_properties(snapshot).items()))
+        + "]",
+    }
+    out: list[tuple[str, str, str | None]] = [("", "", ""), ("# Detailed Table Information", "", "")]
+    return out + [(k, v, "") for k, v in told.items() if v is not None]
 
 
 def _properties(snapshot: Snapshot) -> dict[str, str]:
-    """The properties as users set them: the table's own, and what its protocol says."""
+    """The properties as users set them: the table's own, and what its protocol and clustering say."""
     protocol = snapshot.protocol
     out = dict(snapshot.metadata.configuration)
     out["delta.minReaderVersion"] = str(protocol.min_reader_version)
     out["delta.minWriterVersion"] = str(protocol.min_writer_version)
     for name in sorted({*(protocol.reader_features or ()), *(protocol.writer_features or ())}):
         out[f"delta.feature.{name}"] = "supported"
+    clustered = clustering.clustering_columns(snapshot)
+    if clustered:
+        out["clusteringColumns"] = json.dumps([list(c) for c in clustered], separators=(",", ":"))
     return out
+
+
+def _full_name(context: Context, table: nodes.TableRef) -> str | None:
+    """What the catalog calls a table, from the catalog down; None for a path."""
+    entry = None if table.path else catalog.entry_of(context.spark, table.name)
+    return None if entry is None else f"{SESSION_CATALOG}.{entry.database}.{entry.name}"
 
 
 def show(context: Context, node: nodes.Show) -> DataFrame:
@@ -90,7 +111,8 @@ def show(context: Context, node: nodes.Show) -> DataFrame:
         case "tblproperties":
             found = _properties(snapshot)
             if node.key is not None:
-                value = found.get(node.key, f"Table {node.table} does not have property: {node.key}")
+                name = _full_name(context, node.table) or str(node.table)
+                value = found.get(node.key, f"Table {name} does not have property: {node.key}")
                 found = {node.key: value}
             listed = [{"key": k, "value": v} for k, v in sorted(found.items())]
             return rows(context.spark, listed, "key string, value string")
@@ -115,19 +137,7 @@ def _partitions(context: Context, node: nodes.Show, snapshot: Snapshot) -> DataF
 
 def create_statement(context: Context, node: nodes.Show, snapshot: Snapshot) -> str:
     """A statement that would make the table as it is now."""
-    defaults = {d.name: d.current for d in default_columns(snapshot.schema)}
-    generated = {g.name: g.expression for g in generated_columns(snapshot.schema)}
-    columns = []
-    for f in snapshot.schema.fields:
-        text = f"{_quoted(f.name)} {spark_type(f.type).simpleString().upper()}"
-        text += "" if f.nullable else " NOT NULL"
-        if f.name in defaults:
-            text += f" DEFAULT {defaults[f.name]}"
-        if f.name in generated:
-            text += f" GENERATED ALWAYS AS ({generated[f.name]})"
-        if f.metadata.get("comment"):
-            text += f" COMMENT {literal(f.metadata['comment'])}"
-        columns.append(text)
+    columns = [_declared(f, snapshot.schema) for f in snapshot.schema.fields]
     out = [f"CREATE TABLE {node.table.name} (", "  " + ",\n  ".join(columns) + ")", "USING delta"]
     if snapshot.partition_columns:
         out.append(f"PARTITIONED BY ({', '.join(_quoted(c) for c in snapshot.partition_columns)})")
@@ -144,6 +154,34 @@ def create_statement(context: Context, node: nodes.Show, snapshot: Snapshot) -> 
         listed = ",\n  ".join(f"{literal(k)} = {literal(v)}" for k, v in sorted(properties.items()))
         out.append(f"TBLPROPERTIES (\n  {listed})")
     return "\n".join(out) + "\n"
+
+
+def _declared(field: StructField, schema: StructType) -> str:
+    """A column as CREATE TABLE declares it."""
+    text = f"{_quoted(field.name)} {_type(spark_type(field.type))}"
+    text += "" if field.nullable else " NOT NULL"
+    default = next((d.current for d in default_columns(schema) if d.name == field.name), None)
+    text += "" if default is None else f" DEFAULT {default}"
+    made = next((g.expression for g in generated_columns(schema) if g.name == field.name), None)
+    text += "" if made is None else f" GENERATED ALWAYS AS ({made})"
+    number = next((i for i in identity_columns(schema) if i.name == field.name), None)
+    if number is not None:
+        how = "BY DEFAULT" if number.allow_explicit_insert else "ALWAYS"
+        text += f" GENERATED {how} AS IDENTITY (START WITH {number.start} INCREMENT BY {number.step})"
+    if field.metadata.get("comment"):
+        text += f" COMMENT {literal(field.metadata['comment'])}"
+    return text
+
+
+def _type(kind: T.DataType) -> str:
+    """A type in capitals, the names of fields as they are."""
+    if isinstance(kind, T.StructType):
+        return "STRUCT<" + ", ".join(f"{_quoted(f.name)}: {_type(f.dataType)}" for f in kind) + ">"
+    if isinstance(kind, T.ArrayType):
+        return f"ARRAY<{_type(kind.elementType)}>"
+    if isinstance(kind, T.MapType):
+        return f"MAP<{_type(kind.keyType)}, {_type(kind.valueType)}>"
+    return kind.simpleString().upper()
 
 
 def _quoted(name: str) -> str:

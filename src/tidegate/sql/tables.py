@@ -1,4 +1,4 @@
-"""Running the statements that define tables: CREATE, REPLACE, CLONE, LIKE, ALTER, DROP."""
+"""Running the statements that define tables: CREATE, REPLACE, CLONE, LIKE, DROP."""
 
 from __future__ import annotations
 
@@ -10,16 +10,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from tidegate.commands import catalog, retention
-from tidegate.commands.alter_columns import NewColumn, add_columns, parse_position
 from tidegate.commands.clone import clone
-from tidegate.commands.sync_identity import sync_identity
-from tidegate.errors import OptionError
+from tidegate.errors import OptionError, TableExistsError, TableNotFoundError
 from tidegate.log.table_log import TableLog
-from tidegate.schema.types import parse_schema
 from tidegate.spark.confs import conf
 from tidegate.sql import nodes
 from tidegate.sql.context import Context
-from tidegate.sql.modify import dotted
+from tidegate.sql.queries import query
 from tidegate.table import naming
 from tidegate.table.builder import DeltaTableBuilder, IdentityGenerator, identity_metadata
 from tidegate.table.delta import DeltaTable
@@ -47,8 +44,10 @@ def creates_ours(context: Context, node: nodes.Create) -> bool:
 
 
 def create(context: Context, node: nodes.Create) -> DataFrame:
-    if node.mode == "create" and node.if_not_exists and _exists(context, node):
-        return nothing(context)
+    exists = _exists(context, node)
+    if node.mode == "create" and node.if_not_exists and exists:
+        return nothing(context) if node.clone is None else rows(context.spark, [], CLONE)
+    _check_exists(node, exists)
     if node.clone is not None:
         return _clone(context, node)
     if node.query is not None:
@@ -70,6 +69,20 @@ def _exists(context: Context, node: nodes.Create) -> bool:
     if node.table.path is not None:
         return catalog.is_delta_table(context.spark, node.table.path)
     return catalog.entry_of(context.spark, node.table.name) is not None
+
+
+def _check_exists(node: nodes.Create, exists: bool) -> None:
+    """What is created by name may not be there yet; what is replaced must be."""
+    if node.mode == "create" and exists and node.table.path is None:
+        raise TableExistsError(
+            f"There is a table or view {node.table} already.",
+            hint="Use CREATE OR REPLACE TABLE, CREATE TABLE IF NOT EXISTS, or another name.",
+            errorClass="TABLE_OR_VIEW_ALREADY_EXISTS",
+        )
+    if node.mode == "replace" and not exists:
+        raise TableNotFoundError(
+            f"There is no table {node.table} to replace.", hint="Use CREATE OR REPLACE TABLE to make it."
+        )
 
 
 def _builder(context: Context, node: nodes.Create) -> DeltaTableBuilder:
@@ -129,7 +142,7 @@ def _create_as(context: Context, node: nodes.Create) -> DataFrame:
     if node.comment is not None:
         properties["comment"] = node.comment
     catalog.write_to(
-        context.query(node.query),
+        query(context, node.query),
         node.table.name,
         verbs[node.mode],
         partition_by=node.partitioned,
@@ -184,72 +197,3 @@ def drop(context: Context, node: nodes.Drop) -> DataFrame:
         )
     catalog.drop_table(context.spark, node.table.name, if_exists=node.if_exists, purge=node.purge)
     return nothing(context)
-
-
-# ---------------------------------------------------------------------------- ALTER TABLE
-
-
-def alter(context: Context, node: nodes.Alter) -> DataFrame:
-    table = context.table(node.table)
-    name = dotted(node.name) if node.name else ""
-    match node.action:
-        case "add constraint":
-            table.addConstraint(node.name[0], node.text or "")
-        case "drop constraint":
-            table.dropConstraint(node.name[0], ifExists=node.flag)
-        case "add feature":
-            table.addFeatureSupport(node.name[0])
-        case "drop feature":
-            table.dropFeatureSupport(node.name[0], True if node.flag else None)
-        case "add columns":
-            add_columns(table._log, [_new(c) for c in node.columns])
-        case "drop columns":
-            table.dropColumns(*(dotted(n) for n in node.names), ifExists=node.flag)
-        case "rename column":
-            table.renameColumn(name, node.to[0])
-        case "set properties":
-            table.setProperties(node.properties)
-        case "unset properties":
-            table.unsetProperties(*(n[0] for n in node.names), ifExists=node.flag)
-        case "cluster by":
-            table.clusterBy(*(".".join(n) for n in node.names))
-        case "column type":
-            table.alterColumn(name, type=node.text)
-        case "column comment":
-            table.alterColumn(name, comment=node.text)
-        case "column position":
-            table.alterColumn(name, position=node.text)
-        case "column nullable":
-            table.alterColumn(name, nullable=node.flag)
-        case "column default":
-            table.alterColumn(name, default=node.text or "")
-        case "column change":
-            _change(table, node, name)
-        case "sync identity":
-            sync_identity(context.spark, table._log, name)
-        case _:
-            raise OptionError(
-                f"ALTER TABLE ... {node.action.upper()} is not served.",
-                hint="Drop the table from the catalog and enter it again at its new place.",
-            )
-    return nothing(context)
-
-
-def _new(column: nodes.ColumnDef) -> NewColumn:
-    schema = parse_schema(T.StructType([field_of(column)]).json())
-    return NewColumn(schema.fields[0], parent=column.name[:-1], position=parse_position(column.position))
-
-
-def _change(table: DeltaTable, node: nodes.Alter, name: str) -> None:
-    """Hive's CHANGE: old and new name are the same, or the column is renamed too."""
-    column = node.columns[0]
-    if node.to[0].lower() != node.name[-1].lower():
-        raise OptionError(
-            "CHANGE COLUMN keeps a column's name.", hint="Rename it with ALTER TABLE ... RENAME COLUMN."
-        )
-    current = table.toDF().schema[node.name[0]].dataType if len(node.name) == 1 else None
-    wanted = T.DataType.fromDDL(column.type)
-    if current != wanted:
-        table.alterColumn(name, type=wanted)
-    if column.comment is not None:
-        table.alterColumn(name, comment=column.comment)

@@ -45,6 +45,8 @@ OPTIMIZE = (
     "preserveInsertionOrder:boolean,numFilesSkippedToReduceWriteAmplification:bigint,"
     "numBytesSkippedToReduceWriteAmplification:bigint,startTimeMs:bigint,endTimeMs:bigint,"
     "totalClusterParallelism:bigint,totalScheduledTasks:bigint,"
+    "autoCompactParallelismStats:struct<maxClusterActiveParallelism:bigint,minClusterActiveParallelism:bigint,"
+    "maxSessionActiveParallelism:bigint,minSessionActiveParallelism:bigint>,"
     "deletionVectorStats:struct<numDeletionVectorsRemoved:bigint,numDeletionVectorRowsRemoved:bigint>,"
     "numTableColumns:bigint,numTableColumnsWithStats:bigint>"
 )

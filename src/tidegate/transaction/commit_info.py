@@ -56,5 +56,6 @@ class CommitNote:
         return info
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def _text(value: Any) -> str | None:
+    """A parameter as Delta writes it: text, JSON as text, and null where there is nothing to say."""
+    return value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,117 @@
+"""Running ALTER TABLE: each change to the command that makes it."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+
+from tidegate.commands.alter_columns import NewColumn, add_columns, parse_position
+from tidegate.commands.replace_columns import replace_columns
+from tidegate.commands.sync_identity import sync_identity
+from tidegate.errors import AlterRefusedError, OptionError
+from tidegate.log.snapshot import load
+from tidegate.log.table_log import TableLog
+from tidegate.schema.types import parse_schema
+from tidegate.sql import nodes
+from tidegate.sql.context import Context
+from tidegate.sql.modify import dotted
+from tidegate.sql.parameters import literal
+from tidegate.sql.tables import field_of, nothing
+from tidegate.table.delta import DeltaTable
+
+_BYPASS = "spark.databricks.delta.alterLocation.bypassSchemaCheck"
+
+
+def alter(context: Context, node: nodes.Alter) -> DataFrame:
+    table = context.table(node.table)
+    name = dotted(node.name) if node.name else ""
+    match node.action:
+        case "add constraint":
+            table.addConstraint(node.name[0], node.text or "")
+        case "drop constraint":
+            table.dropConstraint(node.name[0], ifExists=node.flag)
+        case "add feature":
+            table.addFeatureSupport(node.name[0])
+        case "drop feature":
+            table.dropFeatureSupport(node.name[0], True if node.flag else None)
+        case "add columns":
+            add_columns(table._log, [_new(c) for c in node.columns])
+        case "drop columns":
+            table.dropColumns(*(dotted(n) for n in node.names), ifExists=node.flag)
+        case "rename column":
+            table.renameColumn(name, node.to[0])
+        case "set properties":
+            table.setProperties(node.properties)
+        case "unset properties":
+            table.unsetProperties(*(n[0] for n in node.names), ifExists=node.flag)
+        case "cluster by":
+            table.clusterBy(*(".".join(n) for n in node.names))
+        case "column type":
+            table.alterColumn(name, type=node.text)
+        case "column comment":
+            table.alterColumn(name, comment=node.text)
+        case "column position":
+            table.alterColumn(name, position=node.text)
+        case "column nullable":
+            table.alterColumn(name, nullable=node.flag)
+        case "column default":
+            table.alterColumn(name, default=node.text or "")
+        case "column change":
+            _change(table, node, name)
+        case "sync identity":
+            sync_identity(context.spark, table._log, name)
+        case "replace columns":
+            fields = [field_of(c) for c in node.columns]
+            replace_columns(table._log, parse_schema(T.StructType(fields).json()))
+        case "set location":
+            _set_location(context, node)
+        case _:
+            raise AlterRefusedError(
+                f"ALTER TABLE ... {node.text} is not for Delta tables: partitions and their places are "
+                "what the log says.",
+                errorClass="DELTA_OPERATION_NOT_ALLOWED",
+            )
+    return nothing(context)
+
+
+def _set_location(context: Context, node: nodes.Alter) -> None:
+    """Another place for a name; what is there must be a Delta table of the same columns."""
+    assert node.text is not None
+    if node.table.path is not None:
+        raise AlterRefusedError(
+            "SET LOCATION moves a name of the catalog; a path is where it is.",
+            errorClass="DELTA_CANNOT_SET_LOCATION_ON_PATH_IDENTIFIER",
+        )
+    new = load(TableLog.at(node.text))
+    old = load(context.log(node.table))
+    bypass = context.spark.conf.get(_BYPASS, "false") or "false"
+    if bypass.lower() != "true" and (new.schema, new.partition_columns) != (
+        old.schema,
+        old.partition_columns,
+    ):
+        raise AlterRefusedError(
+            f"The table at {node.text} has other columns: {new.schema}, where {node.table} has {old.schema}.",
+            hint=f"Set {_BYPASS} to true where that is meant.",
+            errorClass="DELTA_SET_LOCATION_SCHEMA_MISMATCH",
+        )
+    context.spark_sql(f"ALTER TABLE {node.table.name} SET LOCATION {literal(new.url)}")
+
+
+def _new(column: nodes.ColumnDef) -> NewColumn:
+    schema = parse_schema(T.StructType([field_of(column)]).json())
+    return NewColumn(schema.fields[0], parent=column.name[:-1], position=parse_position(column.position))
+
+
+def _change(table: DeltaTable, node: nodes.Alter, name: str) -> None:
+    """Hive's CHANGE: old and new name are the same, or the column is renamed too."""
+    column = node.columns[0]
+    if node.to[0].lower() != node.name[-1].lower():
+        raise OptionError(
+            "CHANGE COLUMN keeps a column's name.", hint="Rename it with ALTER TABLE ... RENAME COLUMN."
+        )
+    current = table.toDF().schema[node.name[0]].dataType if len(node.name) == 1 else None
+    wanted = T.DataType.fromDDL(column.type)
+    if current != wanted:
+        table.alterColumn(name, type=wanted)
+    if column.comment is not None:
+        table.alterColumn(name, comment=column.comment)
