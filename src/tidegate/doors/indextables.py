@@ -1,21 +1,29 @@
 """``format("indextables")`` in ``spark.read`` and ``df.write``.
 
 Writing goes through our own tasks. Reading is PySpark's data source interface: the source is registered
-with the session when it is first read from, and the session's switch for pushing filters to Python sources
-is turned on with it. A DataFrame is pinned to the version that the table has when ``load`` is called.
+with the session when it is first read from. Filters reach it whatever the session's switch for that says,
+which stays as it is; on Spark Connect the switch decides. A DataFrame is pinned to the version that the
+table has when ``load`` is called.
 """
 
 from __future__ import annotations
 
+import logging
 import weakref
 from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader
 
 from tidegate.doors import batch
 from tidegate.doors.hooks import original
 from tidegate.errors import OptionError, TidegateError
+from tidegate.spark.jvm import is_connect, pushing_filters
 
 FORMAT = "indextables"
-_known: weakref.WeakSet[Any] = weakref.WeakSet()
+# What each session has been told of object stores: registered anew when that changes.
+_known: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()
+_noticed: weakref.WeakSet[Any] = weakref.WeakSet()
+_log = logging.getLogger(__name__)
 
 
 def install() -> None:
@@ -25,7 +33,9 @@ def install() -> None:
 
 def _read(spark: Any, where: str, options: dict[str, str]) -> Any:
     _needs_tantivy()
+    from tidegate.index.datasource import COLUMNS, PUSHDOWN, asked_columns
     from tidegate.index.tables import Searchable
+    from tidegate.index.work import check_columns
     from tidegate.index.write import session_conf
 
     given = {**session_conf(spark), **options, "path": where}
@@ -36,8 +46,11 @@ def _read(spark: Any, where: str, options: dict[str, str]) -> Any:
     table = Searchable.open(
         where, version=None if version is None else int(version), timestamp=timestamp, options=given
     )
-    if folded.get("query") is not None:
-        table.search(folded["query"])
+    columns = asked_columns(given)
+    table.search(folded.get("query"), columns)
+    if columns is not None:
+        given = {k: v for k, v in given.items() if k.lower() != COLUMNS}
+        given[COLUMNS] = ",".join(check_columns(table.scope, columns))
     pinned = {k: v for k, v in given.items() if k.lower() not in ("versionasof", "timestampasof")}
     _register(spark)
     reader = spark.read
@@ -46,17 +59,34 @@ def _read(spark: Any, where: str, options: dict[str, str]) -> Any:
     for key, value in {**pinned, "versionAsOf": str(table.read_version)}.items():
         if key != "path":
             original(cls, "option")(reader, key, value)
-    return original(cls, "load")(reader, where)
+    frame = original(cls, "load")(reader, where)
+    if is_connect(spark):
+        _notice(spark)
+        return frame
+    return pushing_filters(frame, PUSHDOWN) if hasattr(DataSourceReader, "pushFilters") else frame
 
 
 def _register(spark: Any) -> None:
-    from tidegate.index.datasource import PUSHDOWN, IndexTablesSource
+    from tidegate.index.datasource import carrying
+    from tidegate.spark.places import surroundings
 
-    if spark in _known:
-        return
-    spark.dataSource.register(IndexTablesSource)
-    spark.conf.set(PUSHDOWN, "true")
-    _known.add(spark)
+    environment = surroundings()
+    if _known.get(spark) != environment:
+        spark.dataSource.register(carrying(environment))
+        _known[spark] = environment
+
+
+def _notice(spark: Any) -> None:
+    """One word on what a Connect session would have to say for filters to reach the index."""
+    from tidegate.index.datasource import PUSHDOWN
+
+    if spark not in _noticed and str(spark.conf.get(PUSHDOWN, "false")).lower() != "true":
+        _noticed.add(spark)
+        _log.warning(
+            "Filters do not reach the index in this session, only searches by option or by IndexTable do: "
+            "set %s to true, and they will.",
+            PUSHDOWN,
+        )
 
 
 def _write(frame: Any, where: str, mode: str, partitions: list[str] | None, options: dict[str, str]) -> Any:

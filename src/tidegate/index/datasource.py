@@ -8,8 +8,9 @@ Each task reads a few splits and hands on Arrow batches. Planning and reading ru
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -18,11 +19,14 @@ from pyspark.sql.types import StructType
 from tidegate.errors import OptionError, TidegateError
 from tidegate.index.pushdown import pushed
 from tidegate.index.query import All, Node, conjunction
+from tidegate.index.settings import split_names
 from tidegate.index.tables import Searchable
 from tidegate.index.travel import carried
 from tidegate.index.work import Find, Target
+from tidegate.spark.places import surrounded
 
 NAME = "indextables"
+COLUMNS = "tidegate.columns"
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _SPLITS_PER_TASK = 8
 _TASKS = 64
@@ -38,55 +42,97 @@ class Splits(InputPartition):
 
 
 class IndexTablesSource(DataSource):
-    """The format. Its options: path, query, versionAsOf, timestampAsOf and ``spark.indextables.*``."""
+    """The format. Its options: path, query, versionAsOf, timestampAsOf, tidegate.columns and
+    ``spark.indextables.*``. Subclasses made by ``carrying`` bring the driver's settings of object stores.
+    """
+
+    environment: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def name(cls) -> str:
         return NAME
 
     def schema(self) -> StructType:
-        return StructType.fromJson(json.loads(_table(self.options).scope.schema))
+        with surrounded(self.environment):
+            whole = StructType.fromJson(json.loads(_table(self.options).scope.schema))
+        asked = asked_columns(self.options)
+        return whole if asked is None else StructType([whole[c] for c in asked])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return IndexTablesReader(dict(self.options))
+        return IndexTablesReader(dict(self.options), schema.names, self.environment)
+
+
+def carrying(environment: Mapping[str, str]) -> type[IndexTablesSource]:
+    """The format as a class that takes ``environment`` along, in itself: it travels pickled."""
+    return type("CarryingSource", (IndexTablesSource,), {"environment": dict(environment)})
+
+
+def asked_columns(options: Any) -> list[str] | None:
+    """The columns that the option ``tidegate.columns`` names; None for all of them."""
+    text = {k.lower(): v for k, v in dict(options).items()}.get(COLUMNS)
+    return None if text is None else split_names(text)
 
 
 class IndexTablesReader(DataSourceReader):
     """One scan: planned once, read by tasks."""
 
-    def __init__(self, options: dict[str, str]) -> None:
-        self._options = options
+    def __init__(
+        self, options: dict[str, str], columns: Sequence[str], environment: Mapping[str, str]
+    ) -> None:
+        self._options, self._columns, self._environment = options, list(columns), environment
         self._node: Node | None = None
+        # On the object, not on the class: `_Pushed` says why.
+        self.__dict__["pushFilters"] = _Pushed(self)
 
-    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        try:
+    def take(self, filters: list[Any]) -> Iterable[Any]:
+        """Filters that Spark pushes; it is to evaluate all of them itself too."""
+        with self._surrounded():
             table = _table(self._options)
             self._node = pushed(filters, table.names.mapping, table.scope.partitions)
-        except TidegateError as e:
-            raise carried(e) from None
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
-        try:
+        with self._surrounded():
             table = _table(self._options)
             asked = [self._node] if self._node is not None else []
             if (query := self._options.get("query")) is not None:
                 asked.append(table.node(query))
             node = conjunction(asked) if asked else All()
-            search = table.search(node)
-        except TidegateError as e:
-            raise carried(e) from None
+            search = table.search(node, self._columns)
         targets = search.targets
         tasks = min(max(1, len(targets)), max(_TASKS, -(-len(targets) // _SPLITS_PER_TASK)))
         return [Splits(search.find, targets[i::tasks]) for i in range(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Splits)
-        try:
+        with self._surrounded():
             for target in partition.targets:
                 yield from partition.find(target).to_batches(_BATCH)
-        except TidegateError as e:
-            raise carried(e) from None
+
+    @contextmanager
+    def _surrounded(self) -> Iterator[None]:
+        """The driver's settings, and errors of ours that survive the way to it."""
+        with surrounded(self._environment):
+            try:
+                yield
+            except TidegateError as e:
+                raise carried(e) from None
+
+
+class _Pushed:
+    """``pushFilters`` of a reader. A session may have pushing turned off, which is its own affair: then a
+    reader whose class has the method is refused, so this one has the base class's to show.
+    """
+
+    __func__ = (
+        staticmethod(DataSourceReader.pushFilters) if hasattr(DataSourceReader, "pushFilters") else None
+    )
+
+    def __init__(self, reader: IndexTablesReader) -> None:
+        self._reader = reader
+
+    def __call__(self, filters: list[Any]) -> Iterable[Any]:
+        return self._reader.take(filters)
 
 
 def _table(options: Any) -> Searchable:
