@@ -94,9 +94,12 @@ class SplitCache:
                 self._open.move_to_end(split.key)
                 return found
         where, name = locate(store, split.path, options)
-        opened = self._load(split, where, name)
+        return self._kept(split.key, self._load(split, where, name))
+
+    def _kept(self, key: str, opened: OpenSplit) -> OpenSplit:
+        """Keep an open split for the next search, in the place of the one that was not used for longest."""
         with self._lock:
-            self._open[split.key] = opened
+            self._open[key] = opened
             while len(self._open) > _OPEN:
                 self._open.popitem(last=False)
         return opened
@@ -105,20 +108,18 @@ class SplitCache:
         """The split that ``build`` makes in a folder, unless it was made before under this key."""
         with self._lock:
             found = self._open.get(key)
-        if found is not None:
-            return found
+            if found is not None:
+                self._open.move_to_end(key)
+                return found
         folder = self.root / key
         footer = self._footer(folder)
         if footer is None:
-            self.root.mkdir(parents=True, exist_ok=True)
+            self._make_root()
             with tempfile.TemporaryDirectory(prefix="draft-", dir=self.root) as draft:
                 packed = build(Path(draft))
                 split = SplitFile("", packed.path.name, packed.size, packed.footer_start, packed.size)
                 footer = self._fill(folder, split, open_store(packed.path.parent), packed.path.name)
-        opened = OpenSplit(folder, footer, lambda: None, key)
-        with self._lock:
-            self._open[key] = opened
-        return opened
+        return self._kept(key, OpenSplit(folder, footer, lambda: None, key))
 
     def forget(self) -> None:
         """Close everything that is open in this process; the disk keeps what it has."""
@@ -157,7 +158,7 @@ class SplitCache:
 
     def _fill(self, folder: Path, split: SplitFile, store: Store, name: str) -> Footer:
         footer = read_footer(store, name, split.size, split.footer_start, split.footer_end)
-        self.root.mkdir(parents=True, exist_ok=True)
+        self._make_root()
         self._make_room(split.size)
         draft = Path(tempfile.mkdtemp(prefix="draft-", dir=self.root))
         try:
@@ -197,6 +198,10 @@ class SplitCache:
             finally:
                 shutil.rmtree(draft, ignore_errors=True)
         return pa.memory_map(str(local)).read_buffer()
+
+    def _make_root(self) -> None:
+        """The folder of the cache, which is nobody else's to look into: it holds parts of tables."""
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def _make_room(self, wanted: int) -> None:
         entries = []

@@ -199,3 +199,9 @@ def test_the_cache_may_vanish_while_splits_are_open(tmp_path: Path, cache_dir: P
     assert table.count("word7") == 1
     shared_cache().forget()
     assert pc.sum(table.search("common", ["id"]).table().column("id")).as_py() == sum(range(100))
+
+
+def test_the_cache_is_its_owner_s_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_CACHE_DIR", str(tmp_path / "mine"))
+    write_index(tmp_path / "t", [pa.table({"id": [1]})]).search("id:1").table()
+    assert (tmp_path / "mine").stat().st_mode & 0o077 == 0
