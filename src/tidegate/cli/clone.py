@@ -40,9 +40,10 @@ def command(
     storage_option: StorageOptions = None,
     verbose: Verbose = False,
 ) -> int:
-    """A new table that refers to the files of another one, as it is or as it was.
+    """A new table that refers to the files of another one.
 
-    The clone is shallow: no data is copied, and files that the source deletes with vacuum are lost to it.
+    It is what the other is now, or was. The clone is shallow: no data is copied, and files that the
+    source deletes with vacuum are lost to it.
     """
     source = delta_log(table, storage_option)
     place = TableLog.at(target, storage_options(storage_option))

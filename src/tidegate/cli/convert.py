@@ -40,7 +40,10 @@ def command(
     storage_option: StorageOptions = None,
     verbose: Verbose = False,
 ) -> int:
-    """Make a table of parquet files where they lie; no file is moved or rewritten."""
+    """Make a table of parquet files where they lie.
+
+    No file is moved or rewritten.
+    """
     log = TableLog.at(folder, storage_options(storage_option))
     with Patience("reading footers"):
         schema = _partitions(partition) if partition else inferred_partitions(log)

@@ -17,7 +17,7 @@ def command(
     storage_option: StorageOptions = None,
     verbose: Verbose = False,
 ) -> int:
-    """What the table is now, in one row: the columns of DESCRIBE DETAIL."""
+    """What the table is now, as DESCRIBE DETAIL says it."""
     log = delta_log(table, storage_option)
     with Patience("reading the log"):
         facts = run(load(log))

@@ -41,7 +41,7 @@ def command(
     storage_option: StorageOptions = None,
     verbose: Verbose = False,
 ) -> int:
-    """Take a feature out of the table, so that clients without it can use it.
+    """Take a feature away, so that clients without it come in.
 
     Prints the plan first: commits, checkpoints, files and bytes to rewrite, how long to wait. Versions from
     before the drop stay readable for clients that know the feature, and are refused to others.

@@ -22,9 +22,10 @@ def command(
     storage_option: StorageOptions = None,
     verbose: Verbose = False,
 ) -> int:
-    """Remove the partitions of an index table for which a condition is true, in one commit.
+    """Remove the partitions that a condition names.
 
-    Their splits stay on disk until a purge, and older versions still have them.
+    For index tables, in one commit. Their splits stay on disk until a purge, and older versions still
+    have them.
     """
     from tidegate.index.log import IndexLog
 

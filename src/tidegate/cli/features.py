@@ -18,7 +18,7 @@ def command(
     storage_option: StorageOptions = None,
     verbose: Verbose = False,
 ) -> int:
-    """Each feature: why it is there, whether it is in use, and what dropping it would do.
+    """Each feature: why it is there, and how it is dropped.
 
     A feature is there because of a property, the schema, the files or other features; or because a version
     implies it, or nobody has dropped it yet. See `tidegate drop-feature`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -112,7 +113,7 @@ def _entries(
     for f in listing.compactions:
         files.append((f.name.end, 2, _describer(log, f, used)))
     for c in listing.checkpoints:
-        files.append((c.version, 3, lambda c=c: _checkpoint(log, c, used)))  # type: ignore[misc]
+        files.append((c.version, 3, partial(_checkpoint, log, c, used)))
     files.sort(key=lambda f: f[:2])
     if limit is not None:
         kept = set(sorted({v for v, _, _ in files})[max(0, len({v for v, _, _ in files}) - limit) :])

@@ -37,10 +37,11 @@ def command(
     storage_option: StorageOptions = None,
     verbose: Verbose = False,
 ) -> int:
-    """Rewrite small files as fewer, fuller ones, and purge deleted rows on the way.
+    """Rewrite small files as fewer, fuller ones.
 
-    With --zorder the rows are sorted along a curve through the columns; a clustered table is clustered by
-    its own. A dry run tells how many files a compaction would take, without Spark.
+    Deleted rows are purged on the way. With --zorder the rows are sorted along a curve through the
+    columns; a clustered table is clustered by its own. A dry run tells how many files a compaction
+    would take, without Spark.
     """
     log = delta_log(table, storage_option)
     if dry_run:

@@ -93,13 +93,17 @@ Verbose = Annotated[
 ]
 
 
+# The name of the command line's own handler: others may have set up theirs.
+HANDLER = "tidegate command line"
+
+
 def turn_on_logging() -> None:
     """DEBUG messages of the package on stderr; once, however often it is asked for."""
     logger = logging.getLogger("tidegate")
     logger.setLevel(logging.DEBUG)
-    if not any(getattr(h, "of_the_command_line", False) for h in logger.handlers):
+    if not any(h.name == HANDLER for h in logger.handlers):
         handler = logging.StreamHandler(sys.stderr)
-        handler.of_the_command_line = True  # type: ignore[attr-defined]
+        handler.name = HANDLER
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
         logger.addHandler(handler)
 

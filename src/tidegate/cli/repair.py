@@ -22,9 +22,10 @@ def command(
     storage_option: StorageOptions = None,
     verbose: Verbose = False,
 ) -> int:
-    """Write the log of an index table anew at another place, without the splits that are missing.
+    """Write the log of an index table anew, at another place.
 
-    The table itself is not touched. Exit code 1 says that splits are missing.
+    It names only the splits that are there. The table itself is not touched. Exit code 1 says that
+    splits are missing.
     """
     from tidegate.index.log import IndexLog
 

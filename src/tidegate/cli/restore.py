@@ -30,9 +30,10 @@ def command(
     storage_option: StorageOptions = None,
     verbose: Verbose = False,
 ) -> int:
-    """Make the table what it was at a version or a time, as a new commit.
+    """Make the table what it was, at a version or a time.
 
-    Nothing of the history is lost: the versions in between stay, and can be restored themselves.
+    It is a new commit, and nothing of the history is lost: the versions in between stay, and can be
+    restored themselves.
     """
     if (version is None) == (timestamp is None):
         raise typer.BadParameter("give a version or a timestamp, one of them", param_hint="--version")

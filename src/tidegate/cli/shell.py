@@ -34,10 +34,11 @@ PROMPT, MORE = "tidegate> ", "     ...> "
 
 @verb
 def command(verbose: Verbose = False) -> int:
-    """A prompt for SQL: statements end with a semicolon; `exit`, or Ctrl-D, ends the shell.
+    """A prompt for SQL.
 
-    Tab completes words and names, the arrows bring back what was typed, also of earlier days. From a pipe it
-    runs what it is given, and its exit code is 2 if a statement could not be done.
+    Statements end with a semicolon; `exit`, or Ctrl-D, ends the shell. Tab completes words and names,
+    the arrows bring back what was typed, also of earlier days. From a pipe it runs what it is given,
+    and its exit code is 2 if a statement could not be done.
     """
     with Patience("starting Spark"):
         spark = started("The shell")

@@ -22,9 +22,10 @@ def command(
     storage_option: StorageOptions = None,
     verbose: Verbose = False,
 ) -> int:
-    """Checkpoint an index table, then delete all of its log that only older versions need.
+    """Let the log of an index table begin where it is now.
 
-    There is no way back to them. The rows and splits of the latest version are not touched.
+    A checkpoint is written, then all of the log is deleted that only older versions need. There is no
+    way back to them. The rows and splits of the latest version are not touched.
     """
     from tidegate.index.log import IndexLog
 

@@ -17,7 +17,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import CommitCorruptError
-from tidegate.log.actions import STRING_MAP, CommitActions, Form, Line, Long, Skip, decode_commit
+from tidegate.log.actions import (
+    ADD_SCHEMA,
+    REMOVE_SCHEMA,
+    STRING_MAP,
+    CommitActions,
+    Form,
+    Line,
+    Long,
+    Skip,
+    decode_commit,
+)
 
 # Beside the required fields: what version 1 of the protocol has. All other fields need version 2.
 VERSION_1_FIELDS = (
@@ -81,8 +91,8 @@ class IndexLine(Line, frozen=True):
     """One line of a commit or a checkpoint."""
 
     # The same keys as in a Delta log with other fields behind them; msgspec takes the subclass's types.
-    add: IndexAdd | None = None  # type: ignore[assignment]
-    remove: IndexRemove | None = None  # type: ignore[assignment]
+    add: IndexAdd | None = None  # type: ignore[assignment]  # as said above
+    remove: IndexRemove | None = None  # type: ignore[assignment]  # as said above
     skip: Skip | None = None
     mergeskip: Skip | None = None
 
@@ -90,13 +100,7 @@ class IndexLine(Line, frozen=True):
 _STRINGS = pa.list_(pa.string())
 INDEX_ADD_SCHEMA = pa.schema(
     [
-        ("path", pa.string()),
-        ("partitionValues", STRING_MAP),
-        ("size", pa.int64()),
-        ("modificationTime", pa.int64()),
-        ("dataChange", pa.bool_()),
-        ("tags", STRING_MAP),
-        ("stats", pa.string()),
+        *(ADD_SCHEMA.field(name) for name in VERSION_1_FIELDS if name in ADD_SCHEMA.names),
         ("minValues", STRING_MAP),
         ("maxValues", STRING_MAP),
         ("numRecords", pa.int64()),
@@ -118,17 +122,8 @@ INDEX_ADD_SCHEMA = pa.schema(
         ("companionFastFieldMode", pa.string()),
     ]
 )
-INDEX_REMOVE_SCHEMA = pa.schema(
-    [
-        ("path", pa.string()),
-        ("deletionTimestamp", pa.int64()),
-        ("dataChange", pa.bool_()),
-        ("extendedFileMetadata", pa.bool_()),
-        ("partitionValues", STRING_MAP),
-        ("size", pa.int64()),
-        ("tags", STRING_MAP),
-    ]
-)
+# Removed splits have neither statistics nor vectors nor row ids.
+INDEX_REMOVE_SCHEMA = pa.schema([f for f in REMOVE_SCHEMA if f.name in IndexRemove.__struct_encode_fields__])
 
 
 def _skip_of(line: Line) -> Skip | None:

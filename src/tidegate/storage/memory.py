@@ -13,6 +13,7 @@ import time
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -197,16 +198,15 @@ class MemoryStore:
         with self._disk.lock:
             self._live()  # death in another thread must not let this one change a byte
             try:
-                result: _T | None = effect()
-                failure = None
+                answer: _T | StorageError = effect()
             except StorageError as error:
-                result, failure = None, error
+                answer = error
         for fault in due:
             if fault.when == "after":
                 fault.action()
-        if failure is not None:
-            raise failure
-        return result  # type: ignore[return-value]
+        if isinstance(answer, StorageError):
+            raise answer
+        return answer
 
     def _due(self, op: str) -> list[_Fault]:
         due = []
@@ -273,7 +273,7 @@ class MemoryStore:
         """Delete every name, one operation each."""
         for name in names:
             key = self._key(name)
-            self._operate("delete", name, lambda key=key: self._disk.remove(key))  # type: ignore[misc]
+            self._operate("delete", name, partial(self._disk.remove, key))
 
     def head(self, name: str) -> FileInfo:
         """Size and time of ``name``."""

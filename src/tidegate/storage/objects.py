@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from itertools import count, islice
 from typing import Any, NoReturn, Protocol, TypeVar
 
@@ -170,7 +171,7 @@ class ObjectStore:
         remaining = iter(names)
         while batch := [check_name(name, self._url) for name in islice(remaining, PAGE)]:
             try:
-                self._attempt("delete", batch[0], lambda paths=batch: self._client.delete(paths))  # type: ignore[misc]
+                self._attempt("delete", batch[0], partial(self._client.delete, batch))
             except FileMissingError:
                 # Stores without a bulk delete stop at the first name that is not there.
                 for path in batch:

@@ -57,7 +57,8 @@ class RangeFile(io.RawIOBase):
     def readall(self) -> bytes:
         return self.read(-1)
 
-    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
+    # Any writable buffer may come, by the base class; pyarrow and io.BufferedReader hand memoryviews.
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # as said above
         data = self.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)

@@ -15,6 +15,7 @@ import pytest
 
 from support.tables import RawTable, features, protocol, remove
 from tidegate._version import __version__
+from tidegate.cli.options import HANDLER
 from tidegate.log import names
 from tidegate.storage.local import LocalStore
 
@@ -28,7 +29,7 @@ def quiet_again() -> Iterator[None]:
     yield
     logger = logging.getLogger("tidegate")
     logger.setLevel(logging.NOTSET)
-    for handler in [h for h in logger.handlers if getattr(h, "of_the_command_line", False)]:
+    for handler in [h for h in logger.handlers if h.name == HANDLER]:
         logger.removeHandler(handler)
 
 
@@ -265,8 +266,9 @@ def test_the_help_is_good_reading(spawn: Run) -> None:
     assert (said.code, said.err) == (0, "")
     for words in ("without Spark", "Examples:", "Exit codes:", "0   good", *VERBS, "--where", "--verbose"):
         assert words in " ".join(said.out.split("\n"))
-    # Each verb's line is whole: nothing ends in dots.
-    assert "...\n" not in said.out.partition("Commands:")[2]
+    # Each verb's line is whole, also at an old terminal: nothing ends in dots.
+    narrow = spawn("--help", COLUMNS="80")
+    assert "...\n" not in narrow.out.partition("Commands:")[2]
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -9,11 +9,9 @@ Specification: "Checkpoints", "Checkpoint Schema", "V2 Spec", "Last Checkpoint F
 from __future__ import annotations
 
 import logging
-import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -21,14 +19,11 @@ import pyarrow.parquet as pq
 
 from tidegate import properties
 from tidegate.errors import CheckpointCorruptError, NameTakenError
-from tidegate.files import partitions, stats
 from tidegate.log import checksum as checksums
 from tidegate.log import names
 from tidegate.log.actions import (
     ADD_SCHEMA,
-    DV_TYPE,
     REMOVE_SCHEMA,
-    STRING_MAP,
     Action,
     Add,
     CheckpointMetadata,
@@ -39,16 +34,23 @@ from tidegate.log.actions import (
 )
 from tidegate.log.checkpoint.hint import Hint
 from tidegate.log.checkpoint.json_write import write_json
+from tidegate.log.checkpoint.layout import (
+    CHECKPOINT_METADATA,
+    DOMAIN,
+    METADATA,
+    PROTOCOL,
+    REMOVE,
+    SIDECAR,
+    TXN,
+    AddLayout,
+    Rows,
+)
 from tidegate.log.checkpoint.read import conform
 from tidegate.log.checksum import Checksum
 from tidegate.log.memory import steady_memory
 from tidegate.log.reading import Ground
 from tidegate.log.segment import Checkpoint, LogFile
 from tidegate.log.snapshot import Snapshot, read_hint
-from tidegate.metadata import Metadata
-from tidegate.schema.arrow import to_arrow_type
-from tidegate.schema.mapping import logical_to_physical, mapping_mode, physical_name, to_physical
-from tidegate.schema.paths import split_path
 from tidegate.storage.store import FileInfo
 
 _log = logging.getLogger(__name__)
@@ -58,156 +60,6 @@ SIDECAR_ACTIONS = 50_000
 _FEW_ROWS = 4_096
 # Up to this many files, what a checkpoint says stays in memory for the next one.
 _SMALL_TABLE = 16_384
-
-_TXN = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
-_METADATA = pa.struct(
-    [
-        ("id", pa.string()),
-        ("name", pa.string()),
-        ("description", pa.string()),
-        ("format", pa.struct([("provider", pa.string()), ("options", STRING_MAP)])),
-        ("schemaString", pa.string()),
-        ("partitionColumns", pa.list_(pa.string())),
-        ("configuration", STRING_MAP),
-        ("createdTime", pa.int64()),
-    ]
-)
-_PROTOCOL = pa.struct(
-    [
-        ("minReaderVersion", pa.int32()),
-        ("minWriterVersion", pa.int32()),
-        ("readerFeatures", pa.list_(pa.string())),
-        ("writerFeatures", pa.list_(pa.string())),
-    ]
-)
-_DOMAIN = pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())])
-_REMOVE = pa.struct(
-    [
-        ("path", pa.string()),
-        ("deletionTimestamp", pa.int64()),
-        ("dataChange", pa.bool_()),
-        ("extendedFileMetadata", pa.bool_()),
-        ("partitionValues", STRING_MAP),
-        ("size", pa.int64()),
-        ("deletionVector", DV_TYPE),
-        ("baseRowId", pa.int64()),
-        ("defaultRowCommitVersion", pa.int64()),
-    ]
-)
-_CHECKPOINT_METADATA = pa.struct([("version", pa.int64()), ("tags", STRING_MAP)])
-_SIDECAR = pa.struct(
-    [
-        ("path", pa.string()),
-        ("sizeInBytes", pa.int64()),
-        ("modificationTime", pa.int64()),
-        ("tags", STRING_MAP),
-    ]
-)
-
-
-@dataclass(frozen=True)
-class AddLayout:
-    """The ``add`` column of a checkpoint, as the table's properties want it."""
-
-    type: pa.StructType
-    json_stats: bool
-    parsed_stats: pa.StructType | None
-    partition_types: tuple[tuple[str, Any], ...] | None
-
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> AddLayout:
-        metadata = snapshot.metadata
-        configuration = metadata.configuration
-        as_json = bool(properties.get(configuration, properties.CHECKPOINT_STATS_AS_JSON))
-        as_struct = bool(properties.get(configuration, properties.CHECKPOINT_STATS_AS_STRUCT))
-        mode = mapping_mode(metadata)
-        parsed = parsed_type(metadata) if as_struct else None
-        typed = None
-        if as_struct and metadata.partition_columns:
-            typed = tuple((physical_name(f, mode), f.type) for f in metadata.partition_schema.fields)
-        fields: list[pa.Field] = []
-        for field in ADD_SCHEMA:
-            if field.name == "stats" and not as_json:
-                continue
-            fields.append(field)
-            if field.name == "partitionValues" and typed is not None:
-                inner = pa.struct([(n, to_arrow_type(t)) for n, t in typed])
-                fields.append(pa.field("partitionValues_parsed", inner))
-            if field.name == "stats" and parsed is not None:
-                fields.append(pa.field("stats_parsed", parsed))
-        if not as_json and parsed is not None:
-            fields.append(pa.field("stats_parsed", parsed))
-        return cls(pa.struct(fields), as_json, parsed, typed)
-
-    def shape(self, batch: pa.RecordBatch) -> pa.StructArray:
-        """A batch of live adds as this column. Runs on the threads that read."""
-        arrays = []
-        for field in self.type:
-            if field.name == "dataChange":
-                # A checkpoint states what is there; that it once was a change is history.
-                arrays.append(pa.repeat(pa.scalar(False), batch.num_rows))
-            elif field.name == "stats_parsed":
-                arrays.append(self._parsed(batch))
-            elif field.name == "partitionValues_parsed":
-                arrays.append(self._partitions(batch, field.type))
-            else:
-                arrays.append(batch.column(field.name))
-        return pa.StructArray.from_arrays(arrays, fields=list(self.type))
-
-    def _parsed(self, batch: pa.RecordBatch) -> pa.Array:
-        assert self.parsed_stats is not None
-        at = batch.schema.get_field_index("stats_parsed")
-        if at >= 0:
-            column = batch.column(at)
-            if column.type == self.parsed_stats and (
-                column.null_count == 0 or column.null_count == batch.column("stats").null_count
-            ):
-                return column
-        return stats.parse_for_checkpoint(batch.column("stats"), self.parsed_stats)
-
-    def _partitions(self, batch: pa.RecordBatch, kind: pa.StructType) -> pa.Array:
-        assert self.partition_types is not None
-        values = batch.column("partitionValues")
-        columns = [partitions.typed(values, name, t) for name, t in self.partition_types]
-        return pa.StructArray.from_arrays(columns, fields=list(kind))
-
-
-def parsed_type(metadata: Metadata) -> pa.StructType:
-    """The type of ``stats_parsed``: the columns that the table's properties want indexed."""
-    mode = mapping_mode(metadata)
-    named = properties.get(metadata.configuration, properties.DATA_SKIPPING_STATS_COLUMNS)
-    columns = None
-    if named is not None:
-        # Commas separate columns, but not within backticks.
-        texts = [t.strip() for t in re.findall(r"(?:`(?:[^`]|``)*`|[^,`])+", named)]
-        paths = [logical_to_physical(metadata.schema, split_path(t), mode) for t in texts]
-        columns = [p for p in paths if p is not None]
-    return stats.stats_type(
-        to_physical(metadata.schema, mode),
-        [physical_name(f, mode) for f in metadata.partition_schema.fields],
-        num_indexed=properties.get(metadata.configuration, properties.DATA_SKIPPING_NUM_INDEXED_COLS),
-        stats_columns=columns,
-    )
-
-
-class _Rows:
-    """Batches of one action as rows of the whole checkpoint schema, the other columns null."""
-
-    def __init__(self, columns: dict[str, pa.DataType]) -> None:
-        self.schema = pa.schema(list(columns.items()))
-        self._nulls: dict[str, pa.Array] = {}
-
-    def of(self, action: str, values: pa.Array) -> pa.RecordBatch:
-        n = len(values)
-        return pa.RecordBatch.from_arrays(
-            [values if f.name == action else self._null(f, n) for f in self.schema], schema=self.schema
-        )
-
-    def _null(self, field: pa.Field, n: int) -> pa.Array:
-        known = self._nulls.get(field.name)
-        if known is None or len(known) < n:
-            known = self._nulls[field.name] = pa.nulls(n, field.type)
-        return known.slice(0, n)
 
 
 class _ParquetBytes:
@@ -377,39 +229,39 @@ class _Stream:
         )
 
 
-def _small_rows(snapshot: Snapshot, rows: _Rows) -> Iterator[pa.RecordBatch]:
+def _small_rows(snapshot: Snapshot, rows: Rows) -> Iterator[pa.RecordBatch]:
     """Protocol, metadata, transactions and domains, the protocol first."""
     protocol, metadata = snapshot.protocol.to_wire(), to_wire(snapshot.metadata)["metaData"]
-    yield rows.of("protocol", pa.array([protocol], _PROTOCOL))
+    yield rows.of("protocol", pa.array([protocol], PROTOCOL))
     metadata["configuration"] = list(metadata["configuration"].items())
     metadata["format"] = {**metadata["format"], "options": list(metadata["format"]["options"].items())}
-    yield rows.of("metaData", pa.array([metadata], _METADATA))
+    yield rows.of("metaData", pa.array([metadata], METADATA))
     txns = [msgspec.to_builtins(t) for t in snapshot.transactions.values()]
-    yield rows.of("txn", pa.array(txns, _TXN))
+    yield rows.of("txn", pa.array(txns, TXN))
     domains = [msgspec.to_builtins(d) for d in snapshot.domains.values()]
-    yield rows.of("domainMetadata", pa.array(domains, _DOMAIN))
+    yield rows.of("domainMetadata", pa.array(domains, DOMAIN))
 
 
 def _tombstones(snapshot: Snapshot) -> Iterator[pa.StructArray]:
     """Unexpired removes, without the statistics and tags that checkpoints leave out."""
-    schema = pa.schema(list(_REMOVE))
+    schema = pa.schema(list(REMOVE))
     for batch in snapshot.tombstones().to_batches():
         flat = conform(batch, schema)
         at = schema.get_field_index("dataChange")
         flat = flat.set_column(at, schema.field(at), pa.repeat(pa.scalar(False), batch.num_rows))
-        yield pa.StructArray.from_arrays(flat.columns, fields=list(_REMOVE))
+        yield pa.StructArray.from_arrays(flat.columns, fields=list(REMOVE))
 
 
 def _write_classic(snapshot: Snapshot) -> Written:
     stream = _Stream(snapshot)
-    rows = _Rows(
+    rows = Rows(
         {
-            "txn": _TXN,
+            "txn": TXN,
             "add": stream.layout.type,
-            "remove": _REMOVE,
-            "metaData": _METADATA,
-            "protocol": _PROTOCOL,
-            "domainMetadata": _DOMAIN,
+            "remove": REMOVE,
+            "metaData": METADATA,
+            "protocol": PROTOCOL,
+            "domainMetadata": DOMAIN,
         }
     )
     file = _ParquetBytes(rows.schema)
@@ -447,7 +299,7 @@ def _placed(snapshot: Snapshot, name: str, size: int) -> Checkpoint:
 def _write_v2(snapshot: Snapshot, top_level: str = "json") -> Written:
     """Sidecars first, each whole before it is named; the top level last, which publishes them."""
     stream = _Stream(snapshot)
-    rows = _Rows({"add": stream.layout.type, "remove": _REMOVE})
+    rows = Rows({"add": stream.layout.type, "remove": REMOVE})
     log = snapshot.log
     sidecars: list[Sidecar] = []
     pending: _ParquetBytes | None = None
@@ -512,23 +364,23 @@ def _write_v2(snapshot: Snapshot, top_level: str = "json") -> Written:
 
 
 def _v2_parquet(snapshot: Snapshot, sidecars: list[Sidecar], tags: dict[str, str | None]) -> pa.Buffer:
-    rows = _Rows(
+    rows = Rows(
         {
-            "checkpointMetadata": _CHECKPOINT_METADATA,
-            "txn": _TXN,
-            "metaData": _METADATA,
-            "protocol": _PROTOCOL,
-            "domainMetadata": _DOMAIN,
-            "sidecar": _SIDECAR,
+            "checkpointMetadata": CHECKPOINT_METADATA,
+            "txn": TXN,
+            "metaData": METADATA,
+            "protocol": PROTOCOL,
+            "domainMetadata": DOMAIN,
+            "sidecar": SIDECAR,
         }
     )
     file = _ParquetBytes(rows.schema)
     first = {"version": snapshot.version, "tags": list(tags.items())}
-    file.write(rows.of("checkpointMetadata", pa.array([first], _CHECKPOINT_METADATA)))
+    file.write(rows.of("checkpointMetadata", pa.array([first], CHECKPOINT_METADATA)))
     for batch in _small_rows(snapshot, rows):
         file.write(batch)
     named = [msgspec.to_builtins(s) for s in sidecars]
-    file.write(rows.of("sidecar", pa.array(named, _SIDECAR)))
+    file.write(rows.of("sidecar", pa.array(named, SIDECAR)))
     return file.finish()
 
 

@@ -8,6 +8,7 @@ so are an absent and an empty partition value. What retention lets a writer leav
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -176,17 +177,19 @@ def file_differences(expected: Batches, found: Batches, partitions: Sequence[str
 
 def _compared(partitions: Sequence[str]) -> Iterator[tuple[str, Callable[[Batches], pa.ChunkedArray]]]:
     for name in ("size", "baseRowId"):
-        kind = FILE_SCHEMA.field(name).type
-        yield name, lambda b, n=name, k=kind: pc.fill_null(_column(b, n, k), -1)  # type: ignore[misc]
-    kind = FILE_SCHEMA.field("partitionValues").type
+        yield name, partial(_numbers, name)
     for name in partitions:
+        yield f"value of the partition column {name}", partial(_partition_values, name)
 
-        def value(batches: Batches, name: str = name) -> pa.ChunkedArray:
-            # Null, empty and absent are one and the same partition value.
-            maps = [pc.map_lookup(b.column("partitionValues"), pa.scalar(name), "first") for b in batches]
-            return pc.fill_null(pa.chunked_array(maps, pa.string()), "")
 
-        yield f"value of the partition column {name}", value
+def _numbers(name: str, batches: Batches) -> pa.ChunkedArray:
+    return pc.fill_null(_column(batches, name, FILE_SCHEMA.field(name).type), -1)
+
+
+def _partition_values(name: str, batches: Batches) -> pa.ChunkedArray:
+    """The values of one partition column; null, empty and absent are one and the same."""
+    maps = [pc.map_lookup(b.column("partitionValues"), pa.scalar(name), "first") for b in batches]
+    return pc.fill_null(pa.chunked_array(maps, pa.string()), "")
 
 
 def tombstone_differences(expected: Batches, found: Batches, live: Batches, horizon: int) -> Iterator[str]:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from tidegate import properties
 from tidegate.files import stats
 from tidegate.files.stats_text import PREFIX_LENGTH
-from tidegate.log.checkpoint.write import parsed_type
+from tidegate.log.checkpoint.layout import parsed_type
 from tidegate.metadata import Metadata
 from tidegate.schema.arrow import to_arrow_type
 from tidegate.schema.paths import Path
