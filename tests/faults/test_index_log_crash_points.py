@@ -1,6 +1,7 @@
 """A client of an index table that dies at any storage operation: nothing is half done, and again it works.
 
-Every operation of the log, at each of its calls, reads included; and after each call that changes something.
+Every operation of the log, before and after each of its calls that change something; with large budgets
+before each call that reads, too.
 """
 
 from __future__ import annotations
@@ -95,7 +96,9 @@ def assert_whole(table: RawIndex, before: dict[int, list[str]], name: str) -> No
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_a_death_at_any_call_leaves_the_table_as_it_was_or_as_it_shall_be(name: str, when: Any) -> None:
+def test_a_death_at_any_call_leaves_the_table_as_it_was_or_as_it_shall_be(
+    name: str, when: Any, deep: bool
+) -> None:
     act, options = OPERATIONS[name]
     first = made()
     before, versions = state(first), readable(first)
@@ -104,8 +107,8 @@ def test_a_death_at_any_call_leaves_the_table_as_it_was_or_as_it_shall_be(name: 
     assert_whole(first, versions, name)
     for n in range(1, 200):
         table = made()
-        # A call that changes nothing is the same to whoever dies after it.
-        table.store.die_at(n, mutating=when == "after", when=when)
+        # Who dies before a change has made all changes before it: deaths at reads add nothing but time.
+        table.store.die_at(n, mutating=not deep or when == "after", when=when)
         try:
             act(table.log(**options))
         except (StoreDied, TidegateError):

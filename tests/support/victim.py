@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,8 @@ STOPPED = "stopped"
 
 def stop_here(directory: str, where: str) -> None:
     """Say that this process stands still, and stand still until it is let go."""
-    gate = os.path.join(directory, f"gate-{os.getpid()}-{where}")
+    # A worker may stop more than once in its life.
+    gate = os.path.join(directory, f"gate-{os.getpid()}-{where}-{uuid.uuid4().hex}")
     os.mkfifo(gate)
     parent = os.getppid()
     with open(f"/proc/{parent}/stat") as stat:
@@ -68,6 +70,28 @@ class Orders:
         writer.option("tidegate.write.portable", portable).save(table)
         return "written"
 
+    def change(self, table: str, kind: str, row: int) -> Any:
+        """Change the rows of a table in one way or the other, and stop in the middle of the job at ``row``.
+
+        Values are held where they are written, conditions where the table is looked through. A negative
+        ``row`` holds nothing.
+        """
+        from pyspark.sql import functions as F
+
+        from tidegate import DeltaTable
+
+        target = DeltaTable.forPath(self.spark, table)
+        held = F.udf(stopping_at(self.directory, row, 1), "long") if row >= 0 else F.abs
+        if kind == "delete":
+            target.delete(held("id") % 2 == 1)
+        elif kind == "update":
+            target.update(F.col("id") % 2 == 1, {"id": held("id") + 100})
+        else:
+            merge = target.alias("t").merge(self.spark.range(2, 6).alias("s"), "t.id = s.id")
+            merge = merge.whenMatchedUpdate(set={"id": held(F.col("t.id")) + 100})
+            merge.whenNotMatchedInsertAll().execute()
+        return kind
+
     def stream(self, source: str, table: str, checkpoint: str, point: str, number: int) -> Any:
         """Stream one file a batch, and stop at a point of the batch (or of the row) ``number``."""
         frame = self.spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(source)
@@ -78,6 +102,30 @@ class Orders:
         writer = frame.writeStream.format("delta").option("checkpointLocation", checkpoint)
         writer.trigger(availableNow=True).start(table).awaitTermination()
         return "streamed"
+
+    def index_write(self, table: str, first: int, last: int, row: int, attempts: int) -> Any:
+        """Append the numbers from ``first`` to ``last``, with words, to an index table, in four tasks."""
+        from pyspark.sql import functions as F
+
+        frame = self._held(self.spark.range(first, last + 1, 1, 4), row, attempts)
+        frame = frame.withColumn("s", F.concat(F.lit("common word"), F.col("id")))
+        frame.write.format("indextables").mode("append").save(table)
+        return "written"
+
+    def index_service(self, table: str, service: str) -> Any:
+        """Merge the splits of an index table or refresh a companion, and stop with the new splits there."""
+        from tidegate import IndexTable
+        from tidegate.index.log import IndexLog
+
+        replace = IndexLog.replace
+
+        def stopping(log: Any, *args: Any, **kwargs: Any) -> Any:
+            stop_here(self.directory, service)
+            return replace(log, *args, **kwargs)
+
+        IndexLog.replace = stopping  # type: ignore[method-assign]  # only the driver that is to be killed
+        found = IndexTable.forPath(self.spark, table)
+        return found.mergeSplits("10M") if service == "merge" else found.refresh()
 
     def _stop_driver(self, point: str, number: int) -> None:
         """Stop around the commit of a batch: when all its files are written, or when it has been made."""

@@ -38,6 +38,14 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table for writes that are refused: nothing ever happens to it."""
+    path = tmp_path_factory.mktemp("untouched") / "t"
+    append_index(path, rows(1, 2, 11, 12, 21), None, ("day",))
+    return path
+
+
 # ---------------------------------------------------------------------------- replaceWhere
 
 
@@ -58,11 +66,11 @@ def test_rows_of_other_partitions_are_not_let_in(table: Path) -> None:
     ("where", "mode"), [("id > 3", "overwrite"), ("day = 'd1'", "append"), ("day == = 1", "overwrite")]
 )
 def test_what_cannot_be_replaced_is_refused_before_anything_is_written(
-    table: Path, where: str, mode: str
+    untouched: Path, where: str, mode: str
 ) -> None:
     with pytest.raises((OptionError, PredicateError)):
-        write_table(rows(13), table, mode=mode, options={"replaceWhere": where})
-    assert (splits(table), IndexLog.at(table).snapshot().version) == (3, 0)
+        write_table(rows(13), untouched, mode=mode, options={"replaceWhere": where})
+    assert (splits(untouched), IndexLog.at(untouched).snapshot().version) == (3, 0)
 
 
 # ---------------------------------------------------------------------------- after the write
@@ -131,11 +139,11 @@ def test_a_write_stands_if_what_comes_after_it_fails(
     ],
 )
 def test_options_that_are_not_there_or_make_no_sense_are_refused(
-    table: Path, option: str, value: str, match: str
+    untouched: Path, option: str, value: str, match: str
 ) -> None:
     with pytest.raises(OptionError, match=match):
-        write_table(rows(3), table, options={option: value})
-    assert splits(table) == 3
+        write_table(rows(3), untouched, options={option: value})
+    assert splits(untouched) == 3
 
 
 def test_options_of_others_and_what_is_switched_off_pass(table: Path) -> None:
