@@ -43,6 +43,10 @@ def open(
     the log is read, and no Spark is needed.
     """
     store = open_store(url, storage_options)
+    if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+        raise OptionError(
+            f"{version!r} is no version.", table=store.url, hint="Versions are whole numbers from 0 on."
+        )
     if timestamp is not None and version is not None:
         raise TimestampOutOfRangeError(
             "Both a version and a timestamp are given; a table can be opened at one of them.", table=store.url
@@ -120,7 +124,7 @@ def _looking_for(store: Store, dialect: Dialect) -> Iterator[Callable[[], bool]]
 
 def milliseconds(value: datetime | str | int) -> int:
     """A moment as milliseconds since 1970."""
-    if isinstance(value, int):
+    if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str):
         try:
@@ -129,6 +133,11 @@ def milliseconds(value: datetime | str | int) -> int:
             raise TimestampOutOfRangeError(
                 f"{value!r} is not a timestamp.", hint="Write it like 2026-01-31T12:00:00Z."
             ) from None
+    if not isinstance(value, datetime):
+        raise TimestampOutOfRangeError(
+            f"{value!r} is not a timestamp.",
+            hint="Give a datetime, a text like 2026-01-31T12:00:00Z, or milliseconds since 1970.",
+        )
     if value.tzinfo is None:
         value = value.replace(tzinfo=timezone.utc)
     return int(value.timestamp() * 1000)

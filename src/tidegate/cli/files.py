@@ -76,7 +76,7 @@ def command(
         files = found.files(where, read)
     if limit is None and not json:
         limit = _MOST_LINES
-    shown = files if limit is None else files.slice(0, limit)
+    shown = files if limit is None else files.slice(0, min(limit, files.num_rows))
     if json:
         head = {"table": found.url, "version": found.version, "where": where, "count": files.num_rows}
         screen.document_with_list(head, "files", _objects(shown))

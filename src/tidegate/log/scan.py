@@ -45,17 +45,11 @@ class FileScan:
         form: Form = DELTA_FORM,
     ) -> FileScan:
         """Check what was asked for before anything is read."""
-        names = tuple(form.adds.names) if columns is None else tuple(columns)
-        unknown = [c for c in names if c not in form.adds.names]
-        if unknown or not names:
-            raise PredicateError(
-                f"There is no column {', '.join(unknown)} in the file list."
-                if unknown
-                else "No column is asked for.",
-                hint=f"The columns are: {', '.join(form.adds.names)}.",
-            )
+        names = tuple(form.adds.names) if columns is None else _checked(columns, form)
         if isinstance(predicate, str):
             predicate = predicates.parse(predicate)
+        elif predicate is not None and not isinstance(predicate, Predicate):
+            raise PredicateError(f"A predicate is SQL text, such as id > 5, not {predicate!r}.")
         if predicate is not None:
             predicate = predicate.resolve(metadata.schema)
         return cls(metadata, names, predicate, form)
@@ -175,3 +169,20 @@ class FileScan:
             batch = batch.set_column(batch.schema.get_field_index("stats"), "stats", text)
         extra = ["stats_parsed"] if keep_parsed and has_parsed else []
         return batch.select([*self.columns, *extra])
+
+
+def _checked(columns: Sequence[str], form: Form) -> tuple[str, ...]:
+    """The columns that are asked for: some, each there is, each once."""
+    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    unknown = [str(c) for c in names if c not in form.adds.names]
+    if isinstance(columns, str):
+        problem = f"The columns are asked for as a list of names; {columns!r} is one text."
+    elif unknown:
+        problem = f"There is no column {', '.join(unknown)} in the file list."
+    elif not names:
+        problem = "No column is asked for."
+    elif len(set(names)) < len(names):
+        problem = f"The column {next(c for c in names if names.count(c) > 1)} is asked for twice."
+    else:
+        return names
+    raise PredicateError(problem, hint=f"The columns are: {', '.join(form.adds.names)}.")

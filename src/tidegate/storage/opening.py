@@ -36,8 +36,8 @@ def open_store(url: str | os.PathLike[str], options: Mapping[str, Any] | None = 
 
     ``memory://NAME/path`` is one set of bytes per NAME for the whole process.
     """
-    options = options or {}
-    location = os.fspath(url)
+    options = _mapping(options)
+    location = _text(url)
     found = _SCHEME.match(location) if isinstance(url, str) else None
     if found is None:
         if not location:
@@ -58,6 +58,28 @@ def open_store(url: str | os.PathLike[str], options: Mapping[str, Any] | None = 
         f"No store here serves the scheme {found[1]!r}.",
         hint=f"Schemes: {', '.join(SCHEMES)}. A local path with a colon in it is written ./{found[1]}:...",
     )
+
+
+def _mapping(options: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+        raise StorageError("Storage options are a mapping of names to values, such as region.")
+    return options
+
+
+def _text(url: str | os.PathLike[str]) -> str:
+    """The location as text that can be asked for. It is not quoted in errors: it may carry credentials."""
+    location = os.fspath(url) if isinstance(url, str | os.PathLike) else url
+    if not isinstance(location, str):
+        raise StorageError(f"The location of a table is a path or a URL as text, not {type(url).__name__}.")
+    try:
+        os.fsencode(location)
+    except UnicodeEncodeError:
+        raise StorageError("The location of the table holds half a character, which no name can.") from None
+    if "\0" in location:
+        raise StorageError("The location of the table holds a zero character, which no name can.")
+    return location
 
 
 def _file_path(rest: str) -> str:

@@ -167,6 +167,7 @@ def test_columns_and_limit_narrow_what_is_shown(run: Run, path: Path) -> None:
     told = run("files", path, "--limit", "2", "--json").json
     assert (told["count"], len(told["files"])) == (3, 2)
     assert run("files", path, "--limit", "0", "--json").json["files"] == []
+    assert len(run("files", path, "--limit", str(10**20), "--json").json["files"]) == 3
 
 
 # ---------------------------------------------------------------------------- log

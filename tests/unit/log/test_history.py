@@ -27,6 +27,7 @@ from support.tables import (
 from tidegate.errors import (
     CommitCorruptError,
     InvalidCommitError,
+    OptionError,
     TimestampOutOfRangeError,
     VersionNotFoundError,
 )
@@ -351,6 +352,18 @@ def test_open_takes_a_moment_in_every_form(on_disk: tuple[Path, RawTable]) -> No
 def test_open_refuses_what_is_no_moment_of_the_table(on_disk: tuple[Path, RawTable], bad: str) -> None:
     with pytest.raises(TimestampOutOfRangeError):
         tidegate.open(on_disk[0], timestamp=bad)
+
+
+@pytest.mark.parametrize("bad", [1.5, True, b"2026-01-01", [0]])
+def test_open_refuses_what_is_no_moment_at_all(on_disk: tuple[Path, RawTable], bad: Any) -> None:
+    with pytest.raises(TimestampOutOfRangeError, match="is not a timestamp"):
+        tidegate.open(on_disk[0], timestamp=bad)
+
+
+@pytest.mark.parametrize("bad", ["1", 1.0, True, [1]])
+def test_open_refuses_what_is_no_version(on_disk: tuple[Path, RawTable], bad: Any) -> None:
+    with pytest.raises(OptionError, match="is no version"):
+        tidegate.open(on_disk[0], version=bad)
 
 
 def test_open_takes_a_version_or_a_moment_not_both(on_disk: tuple[Path, RawTable]) -> None:

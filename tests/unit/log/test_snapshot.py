@@ -128,8 +128,10 @@ def test_columns_come_in_the_order_asked_for() -> None:
         assert snapshot.files(columns=["size", "path"]).column_names == ["size", "path"]
 
 
-@pytest.mark.parametrize("columns", [["nothing"], ["path", "stats_parsed"], []])
-def test_a_column_there_is_not_is_refused_before_anything_is_read(columns: list[str]) -> None:
+@pytest.mark.parametrize(
+    "columns", [["nothing"], ["path", "stats_parsed"], [], ["path", "size", "path"], "path", [1]]
+)
+def test_a_column_there_is_not_is_refused_before_anything_is_read(columns: Any) -> None:
     table = small_table()
     snapshot = table.load()
     operations(table)
@@ -633,6 +635,12 @@ def partitioned(form: str | None) -> RawTable:
     table.commit(add("unknown", values={"day": "2026-01-01"}))
     table.commit(remove("f2.parquet"))
     return table
+
+
+@pytest.mark.parametrize("predicate", [5, True, ["id = 1"], b"id = 1"])
+def test_what_is_no_predicate_is_refused_in_words(predicate: Any) -> None:
+    with pytest.raises(PredicateError, match="is SQL text"):
+        small_table().load().files(predicate)
 
 
 def test_a_predicate_on_a_column_there_is_not_is_refused() -> None:

@@ -65,6 +65,21 @@ def test_a_file_url_that_leads_nowhere(url: str) -> None:
         open_store(url)
 
 
+@pytest.mark.parametrize(
+    "location", ["", "a\0b", "\ud83d", None, 5, b"bytes", "s3://b/a\0b", f"s3://k:{SECRET}@b/\0"]
+)
+def test_what_is_no_location_is_refused_in_words(location: Any) -> None:
+    with pytest.raises(StorageError, match="location of") as caught:
+        open_store(location)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("options", [[("region", "x")], {1: "x"}, "region=x"])
+def test_what_is_no_mapping_of_options_is_refused_in_words(options: Any) -> None:
+    with pytest.raises(StorageError, match="a mapping of names to values"):
+        open_store("s3://bucket/table", options)
+
+
 def test_memory_stores_are_shared_by_name() -> None:
     one = open_store("memory://shared-by-name/tables/t")
     assert isinstance(one, MemoryStore)
