@@ -100,7 +100,7 @@ def build(
 ) -> str:
     """Create the companion of a Delta table and index what is there; returns where it is."""
     settings = Settings(options, session_conf(spark) if spark is not None else None)
-    check_options(settings)
+    check_options(settings, options)
     delta = open_table(source, storage_options=storage_options)
     where = path or f"{delta.url.rstrip('/')}/{FOLDER}"
     log = IndexLog.at(where, storage_options, settings.as_options())

@@ -17,6 +17,7 @@ from tidegate.index.search import as_frame
 from tidegate.index.settings import Settings
 from tidegate.index.tables import Query, Searchable
 from tidegate.index.write import session_conf, write
+from tidegate.index.write_options import check_options
 from tidegate.schema.types import PrimitiveType, parse_schema
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class IndexTable:
         options: Mapping[str, str] | None = None,
     ) -> IndexTable:
         """The index table at ``path``. Without a session (None) everything is searched in this process."""
+        check_options(Settings(options), options)
         table = cls(spark, path, storageOptions, options)
         table._log.snapshot().check_readable()
         return table

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from support.mapped_delta import MappedDelta
+from tidegate import IndexTable
 from tidegate.errors import CommitRefusedError, OptionError, TableExistsError
 from tidegate.index.companion import build, refresh
 from tidegate.index.local import write_table
@@ -64,6 +65,10 @@ def test_only_its_delta_table_says_what_a_companion_holds(source: str) -> None:
             write_table(rows(7), index, mode=mode)
     with pytest.raises(TableExistsError, match="refresh"):
         build(source, None, ["id", "s"], TEXT)
+    with pytest.raises(OptionError, match=r"Did you mean companion\.targetInputSize"):
+        build(source, f"{source}-other", ["s"], {"companion.targetInputsizes": "1M"})
+    with pytest.raises(OptionError, match=r"Did you mean search\.driverSplits"):
+        IndexTable.forPath(None, index, options={"search.driverSplit": "0"})
     for columns, match in ((["nobody"], "no column nobody"), (["p"], "No column is left")):
         with pytest.raises(OptionError, match=match):
             build(source, f"{source}-other", columns, None)
