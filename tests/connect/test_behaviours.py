@@ -35,9 +35,9 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory, root: Path, deep: bool) -
     require_peer("grpc")
     folder = tmp_path_factory.mktemp("behaviours")
     chosen = [
-        f"tests/spark/{file}" if deep else f"tests/spark/{file}::{name}"
+        f"tests/spark/{file}" if name is None else f"tests/spark/{file}::{name}"
         for file, names in BEHAVIOURS.items()
-        for name in names[: 1 if deep else None]
+        for name in ((None,) if deep else names)
     ]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SPARK_")}
     environment["TIDEGATE_TEST_CONNECT"] = "1"
@@ -59,11 +59,14 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory, root: Path, deep: bool) -
             outcome.failed[case.get("name", "")] = wrong[0].text or wrong[0].get("message", "")
         elif case.find("skipped") is None:
             outcome.passed.append(case.get("name", ""))
-    assert found, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    missing = [file for file, names in BEHAVIOURS.items() if (deep or names) and file not in found]
+    assert not missing, f"nothing ran of {missing}: {done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return found
 
 
-@pytest.mark.parametrize("file", BEHAVIOURS)
+@pytest.mark.parametrize(
+    "file", [pytest.param(f, marks=() if names else pytest.mark.deep) for f, names in BEHAVIOURS.items()]
+)
 def test_behaves_over_connect_as_on_a_classic_session(outcomes: dict[str, Outcome], file: str) -> None:
     outcome = outcomes[file]
     assert outcome.failed == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import tidegate
-from tidegate.errors import NotATableError
+from tidegate.errors import NotATableError, TidegateError
 
 pytestmark = pytest.mark.spark
 
@@ -65,6 +66,17 @@ def test_a_view_that_was_replaced_or_dropped_is_let_go(spark: SparkSession, tabl
     spark.range(1).write.format("delta").mode("append").save(table)
     spark.sql("SELECT 1").collect()
     assert not spark.catalog.tableExists(name)
+
+
+def test_a_view_whose_table_is_gone_hinders_no_other_query(
+    spark: SparkSession, table: str, name: str
+) -> None:
+    spark.range(2).write.format("delta").save(table)
+    tidegate.view(spark, name, table)
+    shutil.rmtree(table)
+    assert spark.sql("SELECT 1").head() == (1,)
+    with pytest.raises(TidegateError):
+        spark.sql(f"SELECT * FROM {name}").collect()
 
 
 def test_a_view_of_what_is_not_a_table_is_refused(spark: SparkSession, table: str, name: str) -> None:

@@ -34,6 +34,12 @@ def view(spark: SparkSession, name: str, path: str | PathLike[str]) -> DataFrame
     return frame
 
 
+def held(spark: SparkSession, name: str) -> tuple[str, DataFrame] | None:
+    """Where the table behind a view of ours is, and its rows as of the last look; None if it is none."""
+    known = _views.get(spark) or {}
+    return next((found for key, found in known.items() if key.lower() == name.lower()), None)
+
+
 def refresh(spark: SparkSession) -> None:
     """Bring the session's views to the versions that their tables have now."""
     known = _views.get(spark)

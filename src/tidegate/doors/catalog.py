@@ -19,7 +19,7 @@ from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter, DataFrameWr
 from tidegate.commands import catalog
 from tidegate.commands.names import split_name
 from tidegate.commands.read import read
-from tidegate.commands.views import refresh
+from tidegate.commands.views import held, refresh
 from tidegate.doors.hooks import frame_of, is_enabled, notes, session_of, text, wrap
 from tidegate.doors.said import format_of, options_of, partitions_of
 from tidegate.errors import OptionError
@@ -247,6 +247,10 @@ def _table(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _remote_table(spark: Any, name: str, original: Callable[..., Any]) -> Any:
     """A table by name on Spark Connect, where no name of ours is planned on the server."""
+    view = held(spark, name)
+    if view is not None:
+        # By its name the server would look it up when the query runs, whatever it means by then.
+        return view[1]
     location = catalog.location_of(spark, name)
     if location is not None:
         return read(spark, location)

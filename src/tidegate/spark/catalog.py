@@ -233,7 +233,7 @@ def sql_of(table: DataFrame, condition: Column) -> str:
 def holds_view(spark: SparkSession, name: str, frame: DataFrame) -> bool:
     """Whether the temporary view ``name`` is still the one that was made from ``frame``."""
     if jvm.is_connect(spark):
-        return bool(spark.catalog.tableExists(name))
+        return remote_catalog.holds_view(spark, name, frame)
     found = _catalog(spark).getRawTempView(name)
     if not found.isDefined() or not found.get().plan().isDefined():
         return False

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource
 
 
@@ -70,6 +70,15 @@ def _pattern(name: str) -> str:
 def is_temporary_view(spark: SparkSession, name: str) -> bool:
     found = sql(spark, f"SHOW TABLES LIKE '{_pattern(name)}'")
     return any(r.isTemporary and r.tableName.lower() == name.lower() for r in found)
+
+
+def holds_view(spark: SparkSession, name: str, frame: DataFrame) -> bool:
+    """Whether the temporary view ``name`` is there and means ``frame``: the server compares the plans."""
+    if not is_temporary_view(spark, name):
+        return False
+    reader = spark.read
+    table: Any = type(reader).table
+    return bool(frame.sameSemantics(getattr(table, "__wrapped__", table)(reader, name)))
 
 
 @dataclass(frozen=True)

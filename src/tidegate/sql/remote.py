@@ -92,6 +92,9 @@ class _Rewriting:
     def _name(self, name: Name) -> str | None:
         """What stands for a name: None if it is the server's own."""
         text = name.ref.name
+        followed = views.held(self.context.spark, name.ref.parts[0]) if len(name.ref.parts) == 1 else None
+        if followed is not None:
+            return None if self.follows else self._pinned(followed[0], name)
         if self.database is not None and len(name.ref.parts) == 1:
             text = quoted(self.database, name.ref.parts[0])
         entry = catalog.entry_of(self.context.spark, text)
@@ -103,9 +106,10 @@ class _Rewriting:
         if view is None:
             # In the body of a view a name belongs to the view's database, whatever the current one is.
             return text if self.database is not None and entry is not None else None
-        if name.qualifies:
-            return quoted(name.ref.parts[-1])
-        return view + ("" if name.alias is None else f" AS {quoted(name.alias)}")
+        return quoted(name.ref.parts[-1]) if name.qualifies else view + _alias(name)
+
+    def _pinned(self, location: str, name: Name) -> str:
+        return quoted(self._view(*self.context.latest_at(location))) + _alias(name)
 
     def _table(self, entry: Entry) -> str:
         assert entry.location is not None
@@ -140,3 +144,8 @@ class _Rewriting:
         name = _FOLLOWING + hashlib.sha256(location.encode()).hexdigest()[:16]
         views.view(self.context.spark, name, location)
         return quoted(name)
+
+
+def _alias(name: Name) -> str:
+    """What keeps a name its own, where the text gives it no other."""
+    return "" if name.alias is None else f" AS {quoted(name.alias)}"
