@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import shutil
-import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -13,12 +11,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.splits import write_index
-from tidegate.index.log import IndexLog
-from tidegate.index.merge_splits import merge_splits
-
-Row = dict[str, Any]
-Case = tuple[str, Callable[[Row], bool]]
+from support.brute_force import Case, Row, assert_found
 
 SCHEMA = pa.schema(
     [
@@ -136,21 +129,4 @@ queries: st.SearchStrategy[Case] = st.one_of(
 def test_a_search_finds_exactly_the_rows_that_match(
     pieces: list[list[Row]], asked: list[Case], merge: bool
 ) -> None:
-    everything: list[Row] = []
-    tables = []
-    for piece in pieces:
-        numbered = [{"id": len(everything) + i, **row} for i, row in enumerate(piece)]
-        everything += numbered
-        tables.append(pa.Table.from_pylist(numbered, SCHEMA))
-    folder = tempfile.mkdtemp()
-    try:
-        table = write_index(f"{folder}/t", tables, {"indexing.typemap.ip": "ip"})
-        if merge:
-            merge_splits(IndexLog.at(f"{folder}/t"), "10M")
-            table = type(table).open(f"{folder}/t")
-        for text, matches in asked:
-            want = [row["id"] for row in everything if matches(row)]
-            assert sorted(table.search(text, ["id"]).table().column("id").to_pylist()) == want, text
-            assert table.count(text) == len(want), text
-    finally:
-        shutil.rmtree(folder)
+    assert_found(pieces, asked, SCHEMA, {"indexing.typemap.ip": "ip"}, merge=merge)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import shutil
-import tempfile
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
@@ -19,12 +17,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.splits import write_index
-from tidegate.index.log import IndexLog
-from tidegate.index.merge_splits import merge_splits
-
-Row = dict[str, Any]
-Case = tuple[str, Callable[[Row], bool]]
+from support.brute_force import Case, Row, assert_found
 
 WORDS = ["error", "reset", "peer", "Über", "naïve", "日本", "Жук", "a", "re", "x1", "42", "timeout"]
 TAGS = ["red", "Red", "dark red", "", "grün", "a\\b", 'q"q', "🙂", "[x]", "z*"]
@@ -183,22 +176,4 @@ queries: st.SearchStrategy[Case] = st.recursive(
 def test_a_search_finds_exactly_the_rows_that_match(
     pieces: list[list[Row]], asked: list[Case], merge: bool
 ) -> None:
-    everything: list[Row] = []
-    tables = []
-    for piece in pieces:
-        numbered = [{"id": len(everything) + i, **row} for i, row in enumerate(piece)]
-        everything += numbered
-        tables.append(pa.Table.from_pylist(numbered, SCHEMA))
-    folder = tempfile.mkdtemp()
-    try:
-        table = write_index(f"{folder}/t", tables, OPTIONS, ("part",))
-        if merge:
-            merge_splits(IndexLog.at(f"{folder}/t"), "10M")
-            table = type(table).open(f"{folder}/t")
-        for text, matches in asked:
-            want = [row["id"] for row in everything if matches(row)]
-            found = table.search(text, ["id"]).table().column("id").to_pylist()
-            assert sorted(found) == want, text
-            assert table.count(text) == len(want), text
-    finally:
-        shutil.rmtree(folder)
+    assert_found(pieces, asked, SCHEMA, OPTIONS, ("part",), merge=merge)
