@@ -1,7 +1,7 @@
 """The one Spark session of a test process: small, quiet, two shuffle partitions.
 
-It is a classic one, or with TIDEGATE_TEST_CONNECT=1 a client of a Connect server that is started for it: the
-two cannot live in one process, so the tests that run on both run in two. TIDEGATE_TEST_CONNECT may also be the
+It is a classic one, or with TIDEGATE_TEST_CONNECT=1 a client of a Connect server that is started for it:
+the two cannot live in one process, so the tests that run on both run in two. The variable may also be the
 address of a server that is there already (``sc://localhost:15002``).
 """
 
