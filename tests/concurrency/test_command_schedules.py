@@ -176,7 +176,7 @@ def test_what_three_writers_commit_is_a_serial_order_at_every_version(data: st.D
         log_dml.run(log, log_dml.append(list(range(first, first + 6))))
     base = load(log).version
     writers = [
-        Writer(TableLog(store.handle(), clock=clock), data.draw(st.lists(STEPS, min_size=1, max_size=4)))
+        Writer(TableLog(store.handle(), clock=clock), data.draw(st.lists(STEPS, min_size=1, max_size=3)))
         for _ in range(WRITERS)
     ]
     turns = data.draw(st.permutations([w for w in writers for _ in range(2 * len(w.steps))]))

@@ -7,6 +7,7 @@ rows of before or of after; the command that is run again ends as the one that n
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +16,14 @@ import pytest
 
 import tidegate
 from support import index_victims, victims
+from support.arrow_rows import rows_of
+from support.killed_drivers import victim
 from support.killing import Nursery, nursery, spark_nursery
 from support.nursery import CALLS, VISIBLE
 from support.outcomes import state_of
 from support.race_tables import FLAVOURS, LAST, copied, make
 from support.session import shared_session
+from support.victim import Orders
 from tidegate.log.table_log import TableLog
 from tidegate.log.verify import verify
 
@@ -37,7 +41,7 @@ TABLES = {
 ONCE = {"add a column", "rename a column", "restore", "clone", *victims.ROWS}
 ONCE |= {name for name in victims.PLAIN if name.startswith("drop ")}
 # Outside of deep runs a command dies so often at most, at points evenly spread.
-DEATHS = 6
+DEATHS = 3
 
 
 @pytest.fixture(scope="module")
@@ -198,3 +202,31 @@ def test_a_command_on_spark_killed_at_any_call_leaves_one_version_or_the_other_a
             _sound(path)
             assert state_of(tidegate.open(path), known=0) == after
         shutil.rmtree(tmp_path / f"at-{at}")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for processes by pidfd: Linux alone")
+@pytest.mark.parametrize(
+    ("kind", "after"),
+    [
+        ("update", [0, 2, 101, 103]),
+        pytest.param("delete", [0, 2], marks=pytest.mark.deep),
+        pytest.param("merge", [0, 1, 4, 5, 102, 103], marks=pytest.mark.deep),
+    ],
+)
+def test_the_driver_is_killed_in_the_middle_of_a_change_of_rows(
+    tmp_path: Path, kind: str, after: list[int]
+) -> None:
+    """Its JVM too, while tasks of the command are at work."""
+    table = str(tmp_path / "table")
+    shared_session().range(4).write.format("delta").save(table)
+    with victim(tmp_path / "victim") as running:
+        running.order("change", table=table, kind=kind, row=3)
+        running.stopped()
+        running.kill_driver()
+    assert tidegate.open(table).version == 0
+    _sound(table)
+    Orders(shared_session(), "").change(table, kind, row=-1)
+    assert sorted(row["id"] for row in rows_of(tidegate.open(table))) == after
+    _sound(table)
