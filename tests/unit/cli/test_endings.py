@@ -302,10 +302,11 @@ def test_verbose_tells_each_step_on_stderr_only(spawn: Run, path: Path) -> None:
     assert spawn("describe", path).err == ""
 
 
-def test_a_screen_that_knows_no_unicode_is_no_reason_to_fail(spawn: Run, path: Path) -> None:
-    for verb in ("files", "verify"):
-        said = spawn(verb, path, PYTHONIOENCODING="ascii")
-        assert (said.code, said.err) == (0, "")
+def test_a_screen_that_knows_no_unicode_is_no_reason_to_fail(
+    spawn_many: Callable[..., list[Any]], path: Path
+) -> None:
+    done = spawn_many(["files", path], ["verify", path], PYTHONIOENCODING="ascii")
+    assert [(said.code, said.err) for said in done] == [(0, ""), (0, "")]
 
 
 def test_a_reader_that_goes_away_is_no_traceback(root: Path, table: RawTable, path: Path) -> None:

@@ -122,14 +122,17 @@ def test_a_verb_without_its_table_says_so(run: Run, tmp_path: Path, verb: str) -
     assert "[NOT_A_TABLE]" in said.err
 
 
-@pytest.mark.parametrize("verb", ["detail", "vacuum", "restore", "clone", "convert", "optimize"])
-def test_no_verb_loads_spark_before_it_must(spawn: Run, path: Path, tmp_path: Path, verb: str) -> None:
-    more = {
-        "restore": ["--version", "4"],
-        "clone": [tmp_path / "x"],
-        "convert": ["--dry-run"],
-        "optimize": ["--dry-run"],
-    }.get(verb, [])
-    said = spawn(verb, path, *more, PYTHONPROFILEIMPORTTIME="1")
-    assert said.code == 0
-    assert "pyspark" not in said.err
+def test_no_verb_loads_spark_before_it_must(
+    spawn_many: Callable[..., list[Any]], path: Path, tmp_path: Path
+) -> None:
+    commands = {
+        "detail": [path],
+        "vacuum": [path],
+        "restore": [path, "--version", "4"],
+        "clone": [path, tmp_path / "x"],
+        "convert": [path, "--dry-run"],
+        "optimize": [path, "--dry-run"],
+    }
+    done = spawn_many(*([v, *more] for v, more in commands.items()), PYTHONPROFILEIMPORTTIME="1")
+    assert [said.code for said in done] == [0] * len(commands)
+    assert [v for v, said in zip(commands, done, strict=True) if "pyspark" in said.err] == []
