@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
 from tidegate import DeltaTable
+from tidegate.cli.app import app
 from tidegate.commands import changes
 from tidegate.errors import DropFeatureError, UnsupportedReaderFeatureError
 from tidegate.log.snapshot import load
@@ -179,3 +183,59 @@ def test_the_feed_and_time_travel_ask_the_protocol_of_each_version(
     assert {r.id for r in changes.changes_between(spark, table, last, last).collect()} == {99}
     with pytest.raises(UnsupportedReaderFeatureError):
         changes.changes_between(spark, table, used, last)
+
+
+def test_vectors_mapping_and_widening_in_one_table_are_dropped_one_after_the_other(
+    spark: SparkSession, table: str, rows: Rows
+) -> None:
+    """Each drop rewrites what the others left: renamed, deleted and widened rows stay what they are."""
+    made = create(
+        spark,
+        table,
+        delta__columnMapping__mode="name",
+        delta__enableDeletionVectors="true",
+        delta__enableTypeWidening="true",
+    )
+    made.alterColumn("id", type="BIGINT")
+    made.renameColumn("id", "number")
+    made.renameColumn("part", "kind")
+    made.delete("number in (3, 4, 17)")
+    frame = spark.createDataFrame([(2**40, "odd")], "number long, kind string")
+    frame.write.format("delta").mode("append").save(table)
+    expected = sorted(
+        [(i, "even" if i % 2 == 0 else "odd") for i in range(20) if i not in (3, 4, 17)] + [(2**40, "odd")]
+    )
+    used = load(TableLog.at(table)).version
+    for name in ("typeWidening", "deletionVectors", "columnMapping"):
+        told = {r.name: r for r in made.features().collect()}[name]
+        assert (told.inUse, told.droppable) == (True, True)
+        made.dropFeatureSupport(name)
+        assert name not in features(table)
+        assert rows(table) == expected
+        assert rows(table, "number > 18 and kind = 'odd'") == [(19, "odd"), (2**40, "odd")]
+    assert features(table) == {"appendOnly", "invariants", "checkpointProtection"}
+    old = spark.read.format("delta").option("versionAsOf", used).load(table)
+    assert sorted(map(tuple, old.collect())) == expected
+    report = verify(TableLog.at(table), deep=True)
+    assert (report.findings, report.checked.drops) == ((), 3)
+
+
+def test_the_command_line_starts_spark_only_for_what_must_be_rewritten(
+    spark: SparkSession, table: str, rows: Rows
+) -> None:
+    made = create(spark, table, delta__enableDeletionVectors="true")
+    made.delete("id = 3")
+    before = load(TableLog.at(table)).version
+
+    def run(*more: str) -> Any:
+        result = CliRunner().invoke(app, ["drop-feature", table, "deletionVectors", "--json", *more])
+        assert (result.exit_code, result.stderr) == (0, "")
+        return json.loads(result.stdout)
+
+    plan = run("--dry-run")["plan"]
+    assert load(TableLog.at(table)).version == before
+    assert plan["filesToRewrite"] == 1
+    done = run()
+    assert (done["dropped"], done["version"]) == (True, before + plan["commits"])
+    assert {r[0] for r in rows(table)} == set(range(20)) - {3}
+    sound(table)
