@@ -16,7 +16,12 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from support.interleaving import Chosen, Operation, at_commit
 from support.outcomes import State
-from tidegate.errors import DeltaConcurrentModificationException, DropConflictError, VersionNotFoundError
+from tidegate.errors import (
+    BarrierCheckpointError,
+    DeltaConcurrentModificationException,
+    DropConflictError,
+    VersionNotFoundError,
+)
 
 Failure = str | None
 T = TypeVar("T")
@@ -79,9 +84,14 @@ def _name(error: Exception | None) -> Failure:
     return None if error is None else type(error).__name__
 
 
-# A drop whose feature was put to use meanwhile says so by a name of its own, and so does a snapshot whose
-# commits a cleanup without any retention takes away while they are read.
-_CONFLICTS = (DeltaConcurrentModificationException, DropConflictError, VersionNotFoundError)
+# A drop whose feature was put to use meanwhile says so by a name of its own, and so does whoever reads
+# commits that a cleanup without any retention takes away.
+_CONFLICTS = (
+    DeltaConcurrentModificationException,
+    DropConflictError,
+    BarrierCheckpointError,
+    VersionNotFoundError,
+)
 
 
 def _is_conflict(error: Exception | None) -> bool:
