@@ -22,7 +22,7 @@ from tidegate.errors import SplitBuildError, TidegateError, ValueNotIndexableErr
 from tidegate.index.encode import encoded
 from tidegate.index.fields import NULLS, ROW, DocMapping, register
 from tidegate.index.split import ROWS, SUFFIX, Packed, Source, pack
-from tidegate.index.stats import Collector
+from tidegate.index.stats import INDEXED, Collector, Columns
 from tidegate.schema.arrow import to_arrow_type
 
 BLOCK_ROWS = 1024
@@ -47,7 +47,7 @@ class SplitBuilder:
         *,
         heap: int = HEAP,
         rows: bool = True,
-        statistics: int = 32,
+        statistics: Columns = INDEXED,
         directory: str | None = None,
     ) -> None:
         import tantivy

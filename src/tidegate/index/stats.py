@@ -15,19 +15,43 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.errors import OptionError
 from tidegate.files.stats_text import truncate_max, truncate_min
 from tidegate.index.fields import DocMapping, Field
+from tidegate.index.settings import Settings
 
 INDEXED = 32
+# How many of the first columns have statistics (below zero: all of them), or which.
+Columns = int | tuple[str, ...]
 _BOUNDED = frozenset({"string", "integer", "float", "ip"})
+
+
+def chosen(settings: Settings, mapping: DocMapping) -> Columns:
+    """The columns that the options of a write ask statistics for; a list wins over a number."""
+    names = settings.names("dataSkippingStatsColumns")
+    if names:
+        found = [mapping.find(name) for name in names]
+        missing = [name for name, field in zip(names, found, strict=True) if field is None]
+        if missing:
+            raise OptionError(f"dataSkippingStatsColumns names {', '.join(missing)}, which no split holds.")
+        return tuple(f.column for f in found if f is not None)
+    text = (settings.get("dataSkippingNumIndexedCols") or str(INDEXED)).strip()
+    if not text.removeprefix("-").isdecimal():
+        raise OptionError(
+            f"dataSkippingNumIndexedCols is {text!r}; it is a whole number, -1 for all."
+        )
+    return int(text)
 
 
 class Collector:
     """Sees every batch once."""
 
-    def __init__(self, mapping: DocMapping, columns: int = INDEXED) -> None:
+    def __init__(self, mapping: DocMapping, columns: Columns = INDEXED) -> None:
         fields = list(mapping.fields)
-        self._fields: list[Field] = fields if columns < 0 else fields[:columns]
+        if isinstance(columns, tuple):
+            self._fields: list[Field] = [f for f in fields if f.column in columns]
+        else:
+            self._fields = fields if columns < 0 else fields[:columns]
         self.rows = 0
         self._nulls = {f.column: 0 for f in self._fields}
         self._low: dict[str, Any] = {}

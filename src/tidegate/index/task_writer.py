@@ -22,6 +22,7 @@ from tidegate.index.build import HEAP, SplitBuilder
 from tidegate.index.fields import DocMapping, decode_mapping
 from tidegate.index.settings import Settings
 from tidegate.index.split import SUFFIX
+from tidegate.index.stats import Columns, chosen
 from tidegate.index.travel import task
 from tidegate.schema.types import StructType, parse_schema
 from tidegate.storage.opening import open_store
@@ -54,7 +55,7 @@ class Layout:
     storage: tuple[tuple[str, str], ...]
     heap: int
     target: int
-    statistics: int
+    statistics: Columns
     directory: str | None
 
 
@@ -75,7 +76,7 @@ def layout_of(
         tuple((storage_options or {}).items()),
         settings.size("indexWriter.heapSize", HEAP),
         settings.size("write.optimizeWrite.targetSplitSize", _TARGET),
-        int(settings.get("dataSkippingNumIndexedCols") or 32),
+        chosen(settings, mapping),
         settings.get("indexWriter.tempDirectoryPath"),
     )
 

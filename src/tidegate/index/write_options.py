@@ -24,6 +24,7 @@ KNOWN = (
     "checkpoint.multiPart.enabled",
     "companion.targetInputSize",
     "dataSkippingNumIndexedCols",
+    "dataSkippingStatsColumns",
     "indexWriter.heapSize",
     "indexWriter.tempDirectoryPath",
     "logRetention.duration",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -116,6 +117,24 @@ def test_a_write_stands_if_what_comes_after_it_fails(
     assert "the table is written, and purging it failed" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("options", "columns"),
+    [
+        ({}, {"id", "s"}),
+        ({"dataSkippingNumIndexedCols": "1"}, {"id"}),
+        ({"dataSkippingNumIndexedCols": "0"}, set()),
+        ({"dataSkippingNumIndexedCols": "-1"}, {"id", "s"}),
+        ({"dataSkippingNumIndexedCols": "0", "dataSkippingStatsColumns": "S"}, {"s"}),
+    ],
+)
+def test_the_columns_that_were_asked_for_have_statistics(
+    tmp_path: Path, options: dict[str, str], columns: set[str]
+) -> None:
+    done = write_table(rows(1), tmp_path / "t", partition_by=("day",), options=options)
+    stats = json.loads(done.files().column("stats")[0].as_py())
+    assert set(stats["minValues"]) == set(stats["nullCount"]) == columns
+
+
 # ---------------------------------------------------------------------------- refused by name
 
 
@@ -136,6 +155,8 @@ def test_a_write_stands_if_what_comes_after_it_fails(
         ("mergeOnWrite.enabled", "maybe", "true or false"),
         ("mergeOnWrite.targetSize", "large", "a size such as"),
         ("purgeOnWrite.triggerAfterWrites", "-1", "a whole number"),
+        ("dataSkippingNumIndexedCols", "many", "a whole number"),
+        ("dataSkippingStatsColumns", "id,nobody,day", "names nobody, day, which no split holds"),
     ],
 )
 def test_options_that_are_not_there_or_make_no_sense_are_refused(
