@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
+from support import transactions
 from support.arrow_rows import hidden_rows
 from tidegate.files import deletion_vectors
 from tidegate.files.predicate import parse
@@ -110,18 +111,8 @@ def _stored(snapshot: Snapshot, found: Add) -> list[tuple[int, int]]:
 
 
 def gone(found: Add, *, change: bool = True) -> Remove:
-    return Remove(
-        path=found.path,
-        deletion_timestamp=None,
-        data_change=change,
-        extended_file_metadata=True,
-        partition_values=found.partition_values,
-        size=found.size,
-        stats=found.stats,
-        deletion_vector=found.deletion_vector,
-        base_row_id=found.base_row_id,
-        default_row_commit_version=found.default_row_commit_version,
-    )
+    """What removes a file; when, the commit says."""
+    return msgspec.structs.replace(transactions.gone(found, change=change), deletion_timestamp=None)
 
 
 def _hiding(transaction: Transaction, found: Add, rows: Iterable[int]) -> Add:
