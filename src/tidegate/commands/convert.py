@@ -24,7 +24,6 @@ from tidegate.commands.detail import location
 from tidegate.commands.table_names import hidden
 from tidegate.errors import (
     DataFileCorruptError,
-    NotATableError,
     OptionError,
     SchemaInvalidError,
     TidegateError,
@@ -32,7 +31,6 @@ from tidegate.errors import (
 from tidegate.files import partitions
 from tidegate.files.paths import HIVE_DEFAULT_PARTITION, encode_path, unescape_path_name
 from tidegate.log.actions import ADD_SCHEMA, Add, to_batch
-from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
 from tidegate.schema.arrow import from_arrow_schema
@@ -76,16 +74,14 @@ def convert_folder(
     dry_run: bool = False,
 ) -> int:
     """Make a table of the parquet files below ``log``'s place; how many files. 0 if it is a table already."""
-    try:
-        load(log)
+    # Begun before the files are looked at: whoever makes a table of them meanwhile wins, and is left alone.
+    transaction = Transaction.begin(log, defaults=defaults)
+    if transaction.snapshot is not None:
         return 0
-    except NotATableError:
-        pass
     found = read_folder(log, partition_schema or StructType(), statistics=statistics)
     count = int(found.adds.num_rows)
     if dry_run:
         return count
-    transaction = Transaction.begin(log, defaults=defaults)
     transaction.update_metadata(
         Metadata(
             id=str(uuid.uuid4()),
