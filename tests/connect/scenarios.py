@@ -24,6 +24,7 @@ from tidegate.errors import (
     DataFileMissingError,
     InvariantViolationException,
     NotATableError,
+    OptionError,
     OutOfReachError,
     SchemaInvalidError,
     StreamSourceChangedError,
@@ -163,6 +164,65 @@ def can_say_it_in_sql(spark: SparkSession, path: str) -> None:
     history = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").select("operation").collect()
     assert [r[0] for r in history] == ["MERGE", "UPDATE", "DELETE", "WRITE"]
     assert spark.sql("SELECT 1 + 1").collect()[0][0] == 2
+
+
+def _answer(spark: SparkSession, text: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(r) for r in spark.sql(text).collect())
+
+
+def can_query_tables_by_plain_names(spark: SparkSession, path: str) -> None:
+    spark.sql("CREATE DATABASE IF NOT EXISTS connect_names")
+    try:
+        spark.range(4).write.format("delta").saveAsTable("connect_names.odd_ones")
+        spark.sql(f"CREATE TABLE connect_names.words (id BIGINT, w STRING) USING delta LOCATION '{path}'")
+        spark.sql("INSERT INTO connect_names.words SELECT id, 'x' FROM connect_names.odd_ones WHERE id < 2")
+        text = """
+            WITH odd AS (SELECT id FROM connect_names.odd_ones /* FROM nowhere */ WHERE id > 0)
+            SELECT odd.id, connect_names.words.w, (SELECT count(*) FROM connect_names.odd_ones) AS n
+            FROM odd JOIN connect_names.words ON connect_names.words.id = odd.id
+            WHERE odd.id IN (SELECT id FROM spark_catalog.connect_names.words)
+        """
+        assert _answer(spark, text) == [(1, "x", 4)]
+        pinned = spark.sql("SELECT count(*) FROM connect_names.words")
+        spark.sql("CREATE OR REPLACE TEMPORARY VIEW connect_words AS SELECT id FROM connect_names.words")
+        spark.sql("DELETE FROM connect_names.words WHERE id = 0")
+        assert pinned.collect()[0][0] == 2
+        assert _answer(spark, "SELECT * FROM connect_words") == [(1,)]
+        with pytest.raises(OptionError, match="temporary"):
+            spark.sql("CREATE VIEW connect_names.v AS SELECT * FROM connect_names.words")
+    finally:
+        spark.sql("DROP VIEW IF EXISTS connect_words")
+        for name in ("odd_ones", "words"):
+            spark.sql(f"DROP TABLE IF EXISTS connect_names.{name}")
+        spark.sql("DROP DATABASE connect_names CASCADE")
+
+
+def can_read_views_of_the_catalog(spark: SparkSession, path: str) -> None:
+    spark.sql("CREATE DATABASE IF NOT EXISTS connect_views")
+    try:
+        # The server makes the view while it knows the table; then the name is given to one of ours.
+        spark.sql("CREATE TABLE connect_views.t (id BIGINT, v STRING) USING parquet")
+        spark.sql("USE connect_views")
+        spark.sql("CREATE VIEW shown (number, word) AS SELECT id + 1 AS n, v FROM t")
+        spark.sql("USE default")
+        spark.sql("DROP TABLE connect_views.t")
+        spark.range(2).selectExpr("id", "'x' AS v").write.format("delta").saveAsTable("connect_views.t")
+        assert _answer(spark, "SELECT s.number, word FROM connect_views.shown s") == [(1, "x"), (2, "x")]
+        assert spark.table("connect_views.shown").columns == ["number", "word"]
+    finally:
+        spark.sql("USE default")
+        spark.sql("DROP TABLE IF EXISTS connect_views.t")
+        spark.sql("DROP DATABASE connect_views CASCADE")
+
+
+def can_take_back_a_managed_table_whose_write_fails(spark: SparkSession, path: str) -> None:
+    bad = spark.range(1).selectExpr("id", "CAST(raise_error('no rows today') AS STRING) AS v")
+    with pytest.raises(Exception, match="no rows today"):
+        bad.write.format("delta").saveAsTable("connect_failed")
+    assert not spark.catalog.tableExists("connect_failed")
+    spark.range(1).write.format("delta").saveAsTable("connect_failed")
+    assert _answer(spark, "SELECT * FROM connect_failed") == [(0,)]
+    spark.sql("DROP TABLE connect_failed")
 
 
 def can_tell_a_broken_constraint(spark: SparkSession, path: str) -> None:

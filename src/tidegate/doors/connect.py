@@ -1,10 +1,11 @@
 """Spark Connect: the same doors on the client's own classes, and everything by the portable way.
 
 What is hooked: the readers and writers of ``pyspark.sql.connect`` as ``batch``, ``catalog`` and ``streams``
-say; the two ways to derive a session, so that a derived one is enabled too; and ``Catalog.listTables``, which
-leaves out the views that stand in for tables in queries (``sql.remote``); and ``Catalog.getTable``, in which
-Spark calls every table of a Python data source managed. The client reads and writes the
-log, the server's executors read and write data files: both must reach the table. No Py4J is touched.
+say; the two ways to derive a session, so that a derived one is enabled too; and in ``Catalog`` the calls for
+which the server loads tables, since it must know their provider. ``listTables`` leaves out the views that
+stand in for tables in queries (``sql.remote``), and ``getTable`` tells external tables from managed ones,
+which Spark does not where a Python data source serves them. The client reads and writes the log, the server's
+executors read and write data files: both must reach the table. No Py4J is touched.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 from tidegate.commands.catalog import entry_of
 from tidegate.doors import batch, catalog, statements, streams
 from tidegate.doors.hooks import is_enabled, mark, wrap
+from tidegate.spark.remote_catalog import provided
 from tidegate.sql.remote import OWN_VIEWS
 
 
@@ -35,6 +37,7 @@ def install() -> None:
             wrap(SparkSession, name, _derived)
     wrap(Catalog, "listTables", _list_tables)
     wrap(Catalog, "getTable", _get_table)
+    wrap(Catalog, "tableExists", _table_exists)
 
 
 def _derived(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,9 +50,24 @@ def _derived(original: Callable[..., Any]) -> Callable[..., Any]:
     return derived
 
 
+def _provided(names: Any, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """A call of the server's catalog, which may have to load tables of ours."""
+    spark = names._sparkSession
+    if not is_enabled(spark):
+        return original(names, *args, **kwargs)
+    return provided(spark, lambda: original(names, *args, **kwargs))
+
+
+def _table_exists(original: Callable[..., Any]) -> Callable[..., Any]:
+    def tableExists(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _provided(self, original, *args, **kwargs)
+
+    return tableExists
+
+
 def _list_tables(original: Callable[..., Any]) -> Callable[..., Any]:
     def listTables(self: Any, *args: Any, **kwargs: Any) -> Any:
-        found = original(self, *args, **kwargs)
+        found = _provided(self, original, *args, **kwargs)
         return [t for t in found if not (t.isTemporary and t.name.startswith(OWN_VIEWS))]
 
     return listTables
@@ -57,7 +75,7 @@ def _list_tables(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _get_table(original: Callable[..., Any]) -> Callable[..., Any]:
     def getTable(self: Any, tableName: str) -> Any:
-        found = original(self, tableName)
+        found = _provided(self, original, tableName)
         entry = entry_of(self._sparkSession, tableName) if is_enabled(self._sparkSession) else None
         if entry is None or not entry.is_delta:
             return found

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource
+
+T = TypeVar("T")
 
 
 class NameOnly(DataSource):
@@ -40,10 +43,25 @@ class NameOnly(DataSource):
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 
+def provided(spark: SparkSession, call: Callable[[], T]) -> T:
+    """What ``call`` gives; if the server misses the provider, again after the session has been given one.
+
+    A server looks for the provider of a table whenever it makes, loads or drops one, and what a session has
+    registered is gone with it.
+    """
+    try:
+        return call()
+    except PySparkException as e:
+        if "DATA_SOURCE_NOT_FOUND" not in str(e):
+            raise
+    spark.dataSource.register(NameOnly)
+    return call()
+
+
 def sql(spark: SparkSession, text: str) -> list[Any]:
     """Rows of a statement that goes to the server as it is."""
     run: Any = type(spark).sql
-    return list(getattr(run, "__wrapped__", run)(spark, text).collect())
+    return list(provided(spark, lambda: getattr(run, "__wrapped__", run)(spark, text).collect()))
 
 
 def quoted(*parts: str | None) -> str:
@@ -124,14 +142,7 @@ def create(
     """Enter a table; without a location a managed one, which the server gives an empty place."""
     said = "" if comment is None else f" COMMENT {_literal(comment)}"
     place = "" if location is None else f" LOCATION {_literal(location)}"
-    text = f"CREATE TABLE {quoted(database, name)} USING delta{said}{place}"
-    try:
-        sql(spark, text)
-    except PySparkException as e:
-        if "DATA_SOURCE_NOT_FOUND" not in str(e):
-            raise
-        spark.dataSource.register(NameOnly)
-        sql(spark, text)
+    sql(spark, f"CREATE TABLE {quoted(database, name)} USING delta{said}{place}")
 
 
 def _literal(text: str) -> str:
