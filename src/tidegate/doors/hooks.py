@@ -1,8 +1,8 @@
 """How a door is hung: one method of PySpark replaced by a wrapper that knows the original.
 
-Each wrapper is put in place once for the process. It first asks whether the session at hand is
-enabled and the call is ours; if not, it calls the original and does nothing else. Our errors leave
-every door as Spark's own kinds too.
+Each wrapper is put in place when the first session is enabled, and goes when the last one is disabled. It
+first asks whether the session at hand is enabled and the call is ours; if not, it calls the original and
+does nothing else. Our errors leave every door as Spark's own kinds too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from tidegate.spark.jvm import is_connect
 Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _enabled: weakref.WeakSet[Any] = weakref.WeakSet()
-_originals: dict[tuple[type, str], Callable[..., Any]] = {}
+# What stood there before, what stands there now, and whether the class had the method itself.
+_hung: dict[tuple[type, str], tuple[Callable[..., Any], Callable[..., Any], bool]] = {}
 
 
 def _key(spark: SparkSession) -> Any:
@@ -34,7 +35,10 @@ def mark(spark: SparkSession) -> None:
 
 
 def unmark(spark: SparkSession) -> None:
+    """The session is as PySpark made it; with the last one PySpark itself is."""
     _enabled.discard(_key(spark))
+    if not _enabled:
+        _take_down()
 
 
 def is_enabled(spark: SparkSession) -> bool:
@@ -44,14 +48,29 @@ def is_enabled(spark: SparkSession) -> bool:
 def wrap(cls: type, name: str, make: Wrapper) -> None:
     """Replace a method by what ``make`` builds around it; a second time does nothing."""
     key = (cls, name)
-    if key not in _originals:
-        original = _originals[key] = getattr(cls, name)
-        setattr(cls, name, functools.wraps(original)(door(make(original))))
+    if key not in _hung:
+        original = getattr(cls, name)
+        ours = functools.wraps(original)(door(make(original)))
+        _hung[key] = (original, ours, name in vars(cls))
+        setattr(cls, name, ours)
+
+
+def _take_down() -> None:
+    """Put PySpark's methods back, except where somebody has replaced ours since."""
+    for (cls, name), (original, ours, own) in list(_hung.items()):
+        if vars(cls).get(name) is not ours:
+            continue
+        if own:
+            setattr(cls, name, original)
+        else:
+            delattr(cls, name)
+        del _hung[cls, name]
 
 
 def original(cls: type, name: str) -> Callable[..., Any]:
     """The method as PySpark made it."""
-    return _originals.get((cls, name)) or getattr(cls, name)
+    found = _hung.get((cls, name))
+    return getattr(cls, name) if found is None else found[0]
 
 
 def session_of(target: Any) -> Any:

@@ -1,7 +1,8 @@
 """``spark.sql`` with Delta's statements.
 
 Hooked is ``SparkSession.sql``, since stock Spark has no way to add statements without a JAR. What is
-not ours reaches the original with the text and the arguments it was called with.
+not ours reaches the original with the text and the arguments it was called with. ``Catalog.refreshTable`` is
+hooked too, since Spark's own looks for an entry of its catalog in every scan, and ours have none.
 """
 
 from __future__ import annotations
@@ -10,28 +11,53 @@ from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.catalog import Catalog
+from pyspark.sql.sql_formatter import SQLStringFormatter
 
+from tidegate.commands.catalog import location_of
 from tidegate.commands.views import refresh
 from tidegate.doors.hooks import is_enabled, wrap
+from tidegate.spark.jvm import is_connect
 from tidegate.sql.run import run
+from tidegate.sql.services import refresh_name
 
 
 def install(cls: type = SparkSession) -> None:
     """Hang the door of SQL."""
     wrap(cls, "sql", _sql)
+    if cls is SparkSession:
+        wrap(Catalog, "refreshTable", _refresh_table)
+
+
+def _refresh_table(original: Callable[..., Any]) -> Callable[..., Any]:
+    def refreshTable(self: Any, tableName: str) -> Any:
+        spark = self._sparkSession
+        if not is_enabled(spark) or location_of(spark, tableName) is None:
+            return original(self, tableName)
+        return refresh_name(spark, tableName)
+
+    return refreshTable
 
 
 def _sql(original: Callable[..., Any]) -> Callable[..., Any]:
     def sql(self: Any, sqlQuery: str, args: Any = None, **kwargs: Any) -> Any:
-        # A text with ``{frames}`` to be filled in is Spark's to read first.
-        if is_enabled(self):
-            refresh(self)
-        if kwargs or not isinstance(sqlQuery, str) or not is_enabled(self):
+        if not is_enabled(self) or not isinstance(sqlQuery, str):
             return original(self, sqlQuery, args, **kwargs)
+        refresh(self)
 
         def spark_sql(*what: Any) -> Any:
             return original(self, *what)
 
-        return run(self, spark_sql, sqlQuery, args)
+        if not kwargs:
+            return run(self, spark_sql, sqlQuery, args)
+        if is_connect(self):
+            # The client hands its frames to the server beside the text; only PySpark knows how.
+            return original(self, sqlQuery, args, **kwargs)
+        # As PySpark does it: frames become views for as long as the statement is read.
+        formatter = SQLStringFormatter(self)
+        try:
+            return run(self, spark_sql, formatter.format(sqlQuery, **kwargs), args)
+        finally:
+            formatter.clear()
 
     return sql

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.commands import catalog
 from tidegate.commands.changes import changes_between
 from tidegate.commands.read import readable, within_retention
+from tidegate.commands.views import view as follow
 from tidegate.errors import OptionError, SqlSyntaxError
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
@@ -25,7 +26,7 @@ from tidegate.spark.jvm import is_connect
 from tidegate.spark.scan.scans import scan
 from tidegate.sql import remote
 from tidegate.sql.nodes import TableRef
-from tidegate.sql.references import Changes, Found, references, replaced
+from tidegate.sql.references import Changes, Found, keeps_text, references, replaced
 from tidegate.table.delta import DeltaTable
 
 SparkSql = Callable[..., DataFrame]
@@ -103,22 +104,32 @@ class Context:
         if not found:
             return self.through(text, arguments)
         views: dict[str, DataFrame] = {}
-        new = replaced(text, found, lambda place: "`" + self._view(place, views) + "`")
+        lasts = keeps_text(text)
+        new = replaced(text, found, lambda place: "`" + self._view(place, views, follows=lasts) + "`")
         for name, frame in views.items():
             frame.createOrReplaceTempView(name)
         try:
             return self.through(new, arguments)
         finally:
-            # An analysed plan holds its tables itself.
-            for name in views:
+            # An analysed plan holds its tables itself; a temporary view is kept as text, with names in it.
+            for name in views if not lasts else ():
                 self.spark.catalog.dropTempView(name)
 
     def through(self, text: str, arguments: Any) -> DataFrame:
         return self.spark_sql(text) if arguments is None else self.spark_sql(text, arguments)
 
-    def _view(self, place: Found, views: dict[str, DataFrame]) -> str:
-        """The name of the view that stands in for a place; made once for each version of a table."""
-        key, make = self.scanned(place.what)
+    def _view(self, place: Found, views: dict[str, DataFrame], *, follows: bool = False) -> str:
+        """The name of the view that stands in for a place; made once for each version of a table.
+
+        One that ``follows`` its table is brought to the newest version before each query.
+        """
+        what = place.what
+        if follows and isinstance(what, TableRef) and what.version is None and what.timestamp is None:
+            location = self.log(what).url
+            name = self.view_name(f"latest:{location}")
+            follow(self.spark, name, location)
+            return name
+        key, make = self.scanned(what)
         name = self.view_name(key)
         if name not in views:
             views[name] = make()

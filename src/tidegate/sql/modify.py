@@ -1,4 +1,4 @@
-"""The statements that change rows: UPDATE, DELETE, MERGE, TRUNCATE; and DROP TABLE."""
+"""The statements that change rows: UPDATE, DELETE, MERGE, TRUNCATE; DROP TABLE and REFRESH TABLE."""
 
 from __future__ import annotations
 
@@ -66,6 +66,13 @@ def partition_spec(walk: Walk) -> dict[str, str | None]:
         return name, walk.expression("a value") if walk.symbol(TokenType.EQ) else None
 
     return dict(walk.listed(one))
+
+
+def refresh(walk: Walk) -> nodes.Statement:
+    walk.need("REFRESH", "TABLE")
+    node = nodes.Refresh(walk.table())
+    walk.end()
+    return node
 
 
 def drop(walk: Walk) -> nodes.Statement | None:

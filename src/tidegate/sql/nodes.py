@@ -213,6 +213,11 @@ class Truncate(Statement):
 
 
 @dataclass(frozen=True)
+class Refresh(Statement):
+    """``REFRESH TABLE t``."""
+
+
+@dataclass(frozen=True)
 class Drop(Statement):
     """``DROP TABLE [IF EXISTS] t [PURGE]``."""
 

@@ -17,7 +17,7 @@ from tidegate.sql.define import create, insert, show
 from tidegate.sql.dialect import Walk, tokens_of
 from tidegate.sql.index_statements import index_statement
 from tidegate.sql.maintain import convert, describe, generate, optimize, reorg, restore, vacuum
-from tidegate.sql.modify import delete, drop, merge, truncate, update
+from tidegate.sql.modify import delete, drop, merge, refresh, truncate, update
 from tidegate.sql.nodes import Statement, TableRef
 
 Reader = Callable[[Walk], Statement | None]
@@ -49,6 +49,7 @@ SHARED: dict[tuple[str, ...], Reader] = {
     ("MERGE",): merge,
     ("TRUNCATE",): truncate,
     ("DROP",): drop,
+    ("REFRESH", "TABLE"): refresh,
     ("ALTER", "TABLE"): alter,
 }
 

@@ -62,6 +62,18 @@ def references(text: str) -> list[Found]:
     return out
 
 
+def keeps_text(text: str) -> bool:
+    """Whether a statement keeps a query as text for later: a temporary view, or CACHE TABLE ... AS."""
+    walk = Walk(text, tokens_of(text))
+    if walk.take("CACHE"):
+        return True
+    if not walk.take("CREATE"):
+        return False
+    walk.take("OR", "REPLACE")
+    walk.take("GLOBAL")
+    return walk.take("TEMPORARY") or walk.take("TEMP")
+
+
 def _changes(walk: Walk) -> Found | None:
     """``table_changes('t', 1, 2)`` as it stands behind FROM or JOIN."""
     token = walk.here

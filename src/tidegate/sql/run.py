@@ -51,6 +51,7 @@ _SHARED: dict[type[nodes.Statement], Runner] = {
     nodes.Merge: rows.merge,
     nodes.Truncate: rows.truncate,
     nodes.Drop: tables.drop,
+    nodes.Refresh: services.refresh,
     nodes.Alter: altered.alter,
 }
 

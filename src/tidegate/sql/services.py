@@ -1,8 +1,8 @@
-"""Running the statements that look after tables: VACUUM, OPTIMIZE, REORG, RESTORE, CONVERT, GENERATE."""
+"""Running what looks after tables: VACUUM, OPTIMIZE, REORG, RESTORE, CONVERT, GENERATE, REFRESH."""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.commands.convert import convert as run_convert
 from tidegate.commands.reorg import purge
@@ -67,3 +67,16 @@ def convert(context: Context, node: nodes.Convert) -> DataFrame:
 def generate(context: Context, node: nodes.Generate) -> DataFrame:
     context.table(node.table).generate(node.mode)
     return nothing(context)
+
+
+def refresh(context: Context, node: nodes.Refresh) -> DataFrame:
+    if node.table.path is None:
+        refresh_name(context.spark, node.table.name)
+    return nothing(context)
+
+
+def refresh_name(spark: SparkSession, name: str) -> None:
+    """What is cached of a table is read anew; for the rest the log is asked by each query anyway."""
+    if spark.catalog.isCached(name):
+        spark.catalog.uncacheTable(name)
+        spark.catalog.cacheTable(name)
