@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 DUELS = [
     ("plain", "delete", "delete elsewhere", None),
     ("plain", "update", "delete", "ConcurrentAppendException"),
-    ("plain", "merge below", "append", None),
+    pytest.param("plain", "merge below", "append", None, marks=pytest.mark.deep),
     pytest.param("plain", "optimize", "delete", "ConcurrentDeleteReadException", marks=pytest.mark.deep),
     pytest.param("plain", "overwrite", "append", "ConcurrentAppendException", marks=pytest.mark.deep),
     pytest.param("everything", "update", "delete elsewhere", None, marks=pytest.mark.deep),

@@ -31,11 +31,6 @@ class Operation(NamedTuple):
         """Whether this publishes a version of a table."""
         return self.op == "put_if_absent" and _COMMIT.fullmatch(self.name) is not None
 
-    @property
-    def is_write(self) -> bool:
-        """Whether this changes what is stored."""
-        return self.op in ("put", "put_if_absent", "delete")
-
 
 Chosen = Callable[[Operation], bool]
 
@@ -46,10 +41,6 @@ def at_commit(operation: Operation) -> bool:
 
 def at_any(operation: Operation) -> bool:
     return True
-
-
-def at_write(operation: Operation) -> bool:
-    return operation.is_write
 
 
 class Between(AbstractContextManager["Between"]):

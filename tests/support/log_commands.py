@@ -31,7 +31,6 @@ from tidegate.storage.memory import MemoryStore
 
 Work = Callable[[TableLog], object]
 TEMPLATE_ROWS = 40
-LAST = 6
 _DAY = 86_400_000
 _NOW = START + 11 * _DAY
 

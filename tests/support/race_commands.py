@@ -33,7 +33,6 @@ class Command:
     name: str
     work: Work
     steps: bool = False
-    spark: bool = True
 
     def __str__(self) -> str:
         return self.name
@@ -42,11 +41,11 @@ class Command:
 COMMANDS: dict[str, Command] = {}
 
 
-def command(name: str, *, steps: bool = False, spark: bool = True) -> Callable[[Work], Work]:
-    """Enter a function among the commands; ``spark`` says that it cannot do without."""
+def command(name: str, *, steps: bool = False) -> Callable[[Work], Work]:
+    """Enter a function among the commands."""
 
     def entered(work: Work) -> Work:
-        COMMANDS[name] = Command(name, work, steps, spark)
+        COMMANDS[name] = Command(name, work, steps)
         return work
 
     return entered
@@ -194,24 +193,24 @@ def _purge(spark: SparkSession, path: str) -> object:
     return spark.sql(f"REORG TABLE delta.`{path}` APPLY (PURGE)")
 
 
-@command("vacuum", steps=True, spark=False)
+@command("vacuum", steps=True)
 def _vacuum(spark: SparkSession, path: str) -> object:
     return _table(spark, path).vacuum()
 
 
-@command("restore", spark=False)
+@command("restore")
 def _restore(spark: SparkSession, path: str) -> object:
     return _table(spark, path).restoreToVersion(2)
 
 
-@command("checkpoint", spark=False)
+@command("checkpoint")
 def _checkpoint(spark: SparkSession, path: str) -> object:
     snapshot = load(TableLog.at(path))
     write_checkpoint(snapshot)
     return clean_up(snapshot, before=snapshot.log.clock() - 86_400_000)
 
 
-@command("clone away", spark=False)
+@command("clone away")
 def _clone(spark: SparkSession, path: str) -> object:
     target = Path(f"{path}-clone-{os.urandom(4).hex()}")
     return clone(TableLog.at(path), TableLog.at(target))
@@ -220,42 +219,42 @@ def _clone(spark: SparkSession, path: str) -> object:
 # ---------------------------------------------------------------------------- alterations
 
 
-@command("set a property", spark=False)
+@command("set a property")
 def _set(spark: SparkSession, path: str) -> object:
     return _table(spark, path).setProperties({"delta.dataSkippingNumIndexedCols": "5"})
 
 
-@command("track rows", steps=True, spark=False)
+@command("track rows", steps=True)
 def _track(spark: SparkSession, path: str) -> object:
     return _table(spark, path).setProperties({"delta.enableRowTracking": "true"})
 
 
-@command("enable vectors", spark=False)
+@command("enable vectors")
 def _vectors(spark: SparkSession, path: str) -> object:
     return _table(spark, path).setProperties({"delta.enableDeletionVectors": "true"})
 
 
-@command("enable the feed", spark=False)
+@command("enable the feed")
 def _feed(spark: SparkSession, path: str) -> object:
     return _table(spark, path).setProperties({"delta.enableChangeDataFeed": "true"})
 
 
-@command("map columns", spark=False)
+@command("map columns")
 def _map(spark: SparkSession, path: str) -> object:
     return _table(spark, path).setProperties({"delta.columnMapping.mode": "name"})
 
 
-@command("add a column", spark=False)
+@command("add a column")
 def _add_column(spark: SparkSession, path: str) -> object:
     return _table(spark, path).addColumns("extra string")
 
 
-@command("rename a column", spark=False)
+@command("rename a column")
 def _rename(spark: SparkSession, path: str) -> object:
     return _table(spark, path).renameColumn("v", "w")
 
 
-@command("drop a column", spark=False)
+@command("drop a column")
 def _drop_column(spark: SparkSession, path: str) -> object:
     return _table(spark, path).dropColumns("v")
 
@@ -265,12 +264,12 @@ def _constrain(spark: SparkSession, path: str) -> object:
     return _table(spark, path).addConstraint("small", "v < 1000")
 
 
-@command("cluster by", spark=False)
+@command("cluster by")
 def _cluster(spark: SparkSession, path: str) -> object:
     return _table(spark, path).clusterBy("v")
 
 
-@command("upgrade", spark=False)
+@command("upgrade")
 def _upgrade(spark: SparkSession, path: str) -> object:
     return _table(spark, path).addFeatureSupport("vacuumProtocolCheck")
 
@@ -280,11 +279,11 @@ def _drop_vectors(spark: SparkSession, path: str) -> object:
     return _table(spark, path).dropFeatureSupport("deletionVectors")
 
 
-@command("drop the feed's feature", steps=True, spark=False)
+@command("drop the feed's feature", steps=True)
 def _drop_feed(spark: SparkSession, path: str) -> object:
     return drop_feature(TableLog.at(path), "changeDataFeed")
 
 
-@command("drop row tracking", steps=True, spark=False)
+@command("drop row tracking", steps=True)
 def _drop_tracking(spark: SparkSession, path: str) -> object:
     return drop_feature(TableLog.at(path), "rowTracking")

@@ -9,7 +9,7 @@ as the other alone leaves it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -206,8 +206,3 @@ class Arena(Generic[T]):
                 return []
             wrong += [f"not as with the {order} one before: errors {errors[0]} != {errors[1]}", *differs]
         return [*wrong, race.told]
-
-
-def by_name(commands: Mapping[str, Any], names: str) -> list[Any]:
-    """Commands by their names, with commas between."""
-    return [commands[n.strip()] for n in names.split(",")]
