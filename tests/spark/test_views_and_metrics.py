@@ -73,6 +73,7 @@ def test_a_view_whose_table_is_gone_hinders_no_other_query(
 ) -> None:
     spark.range(2).write.format("delta").save(table)
     tidegate.view(spark, name, table)
+    assert spark.sql(f"SELECT count(*) FROM {name}").head() == (2,)
     shutil.rmtree(table)
     assert spark.sql("SELECT 1").head() == (1,)
     with pytest.raises(TidegateError):

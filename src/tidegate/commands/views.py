@@ -47,13 +47,13 @@ def refresh(spark: SparkSession) -> None:
         return
     with _lock:
         for name, (location, before) in list(known.items()):
-            if not holds_view(spark, name, before):
-                del known[name]
-                continue
             try:
                 frame = catalog.current(spark, location)
             except NotATableError:
                 # Its table is gone. That is told by a query of the view, and by no other.
+                continue
+            if not holds_view(spark, name, before):
+                del known[name]
                 continue
             if frame is not before:
                 frame.createOrReplaceTempView(name)

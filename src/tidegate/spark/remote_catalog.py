@@ -19,6 +19,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource
 
+from tidegate.errors import TidegateError
+
 T = TypeVar("T")
 
 
@@ -96,7 +98,11 @@ def holds_view(spark: SparkSession, name: str, frame: DataFrame) -> bool:
         return False
     reader = spark.read
     table: Any = type(reader).table
-    return bool(frame.sameSemantics(getattr(table, "__wrapped__", table)(reader, name)))
+    try:
+        return bool(frame.sameSemantics(getattr(table, "__wrapped__", table)(reader, name)))
+    except (PySparkException, TidegateError):
+        # Its files are gone, so that the server cannot look at it: it is an old one of ours.
+        return True
 
 
 @dataclass(frozen=True)
