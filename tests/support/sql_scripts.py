@@ -1,7 +1,7 @@
 """Scripts of SQL statements that two engines run, each in a database and a folder of its own.
 
-``{t}`` and ``{u}`` are free names of the catalog, ``{p}`` is a folder. A statement that begins with ``!`` must
-be refused. Queries say their order.
+``{t}`` and ``{u}`` are free names of the catalog, ``{p}`` is a folder. A statement that begins with ``!``
+must be refused. Queries say their order.
 """
 
 from __future__ import annotations
