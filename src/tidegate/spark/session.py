@@ -6,6 +6,7 @@ The user's session is never changed. What Tidegate reads and writes goes through
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import weakref
@@ -104,9 +105,25 @@ def pinned(spark: SparkSession, more: Mapping[str, str] | None = None) -> SparkS
         for key, value in PINNED.items():
             clone.conf.set(key, value)
         _clones[spark] = clone
-    for key, value in (more or {}).items():
-        clone.conf.set(key, value)
+    if more:
+        with unheard():
+            for key, value in more.items():
+                clone.conf.set(key, value)
     return clone
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """What crosses over to Java meanwhile is in no log: at its most talkative, Py4J tells every word."""
+    loggers = [logging.getLogger(f"py4j.{name}") for name in ("clientserver", "java_gateway")]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, was in zip(loggers, before, strict=True):
+            logger.disabled = was
 
 
 @contextmanager
