@@ -192,3 +192,42 @@ def test_maintenance_from_merge_to_purge(spark: SparkSession, table: str) -> Non
         r for r in expected.column("id").to_pylist() if r % 100 % 3
     )
     assert index.describeLog().count() > 0
+
+
+def test_only_the_columns_that_are_named_are_read(spark: SparkSession, logs: IndexTable) -> None:
+    reader = spark.read.format("indextables").option("tidegate.columns", "LEVEL, id")
+    found = reader.option("query", '"number 77" OR day:0').load(logs.path)
+    assert found.columns == ["level", "id"]
+    assert sorted(r.id for r in found.where("id > 70").collect()) == sorted(
+        {77, *(i for i in range(71, 120) if i % 3 == 0)}
+    )
+    with pytest.raises(QueryError, match="no column nobody"):
+        spark.read.format("indextables").option("tidegate.columns", "nobody").load(logs.path)
+
+
+def test_confs_of_the_session_hold_until_an_option_says_otherwise(spark: SparkSession, table: str) -> None:
+    key = "spark.indextables.transaction.compression.enabled"
+    spark.conf.set(key, "true")
+    try:
+        messages(spark, 5).write.format("indextables").options(**TEXT).save(table)
+        messages(spark, 5).write.format("indextables").mode("append").option(key, "false").save(table)
+    finally:
+        spark.conf.unset(key)
+    first, second = sorted((Path(table) / "_transaction_log").glob("*.json"))
+    assert (first.read_bytes()[:2], second.read_bytes()[:1]) == (b"\x01\x01", b"{")
+    assert IndexTable.forPath(spark, table).count("number") == 10
+
+
+def test_partitions_are_replaced_and_splits_merged_by_a_write(spark: SparkSession, table: str) -> None:
+    writer = messages(spark, 12).write.format("indextables").partitionBy("day")
+    writer.options(**TEXT).save(table)
+    again = messages(spark, 30).where("day = 1 AND id >= 12").write.format("indextables").mode("overwrite")
+    options = {"mergeOnWrite.enabled": "true", "mergeOnWrite.targetSize": "10M"}
+    again.option("replaceWhere", "day = 1").options(**options).save(table)
+    index = IndexTable.forPath(spark, table)
+    found = sorted(index.search(None, ["id"]).toArrow().column("id").to_pylist())
+    assert found == sorted([i for i in range(12) if i % 3 != 1] + list(range(13, 30, 3)))
+    with pytest.raises(OptionError, match="not of the partitions that are replaced"):
+        messages(spark, 12).write.format("indextables").mode("overwrite").option(
+            "replaceWhere", "day = 1"
+        ).save(table)
