@@ -351,6 +351,11 @@ def test_a_table_may_be_merged_into_itself(spark: SparkSession, table: str, rows
             "DELTA_CONFLICT_SET_COLUMN",
         ),
         (lambda m: m.whenMatchedUpdate(set={"v": "id"}), AnalysisException, "AMBIGUOUS_REFERENCE"),
+        (
+            lambda m: m.whenNotMatchedInsert(values={"v": "array(s.v)"}),
+            AnalysisException,
+            "DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION",
+        ),
         (lambda m: m.whenMatchedDelete("sum(s.id) > 1"), PredicateError, "DELTA_AGGREGATION_NOT_SUPPORTED"),
         (
             lambda m: m.whenMatchedUpdate(set={"v": "max(s.v)"}),

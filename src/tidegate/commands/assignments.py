@@ -129,6 +129,18 @@ def new_values(
     return out
 
 
+def check_values(
+    frame: DataFrame,
+    schema: StructType,
+    have: StructType,
+    assignments: Sequence[Assignment],
+    old: Callable[[str], Column],
+) -> None:
+    """Refuse values that cannot be stored in their columns, by Spark's analysis over ``frame`` alone."""
+    values = new_values(schema, have, assignments, old)
+    schema_of(frame.select(*(column.alias(name) for name, column in values.items())))
+
+
 def _value(
     field: StructField,
     have: DataType,

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.commands import rows
-from tidegate.commands.assignments import Assignment, Value, assignments_of, new_values
+from tidegate.commands.assignments import Assignment, Value, assignments_of, check_values, new_values
 from tidegate.commands.auto_compact import after_write
 from tidegate.commands.conditions import Condition, condition_of, shape
 from tidegate.commands.delete import aliased, carried, matched_by_file, note_read
@@ -58,7 +58,7 @@ def update(
         else condition_of(given, condition, snapshot.schema, "The condition of UPDATE", alias)
     )
     # A type that does not fit is told before anything is read.
-    new_values(snapshot.schema, snapshot.schema, assigned, lambda name: F.col(quote(name)))
+    check_values(given, snapshot.schema, snapshot.schema, assigned, lambda name: F.col(quote(name)))
     command = _Update(spark, transaction, snapshot, assigned, found, alias, watch)
     return command.run()
 

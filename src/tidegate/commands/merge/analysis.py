@@ -17,7 +17,7 @@ from tidegate.commands.assignments import (
     Assignment,
     assignments_of,
     check_paths,
-    new_values,
+    check_values,
     no_target,
     target_path,
     typed,
@@ -169,7 +169,8 @@ class _Reader:
             assigned = self._without_identities(clause, assigned, identities)
         # A type that does not fit is told before anything is read.
         old = StructType() if clause.action == "insert" else self.have
-        new_values(self.schema, old, assigned, lambda name: qualified(self.alias, name))
+        if clause.action != "delete":
+            check_values(self.frame, self.schema, old, assigned, lambda name: qualified(self.alias, name))
         return Understood(number, clause, condition, meant, assigned)
 
     def _without_identities(
