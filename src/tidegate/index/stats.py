@@ -37,9 +37,7 @@ def chosen(settings: Settings, mapping: DocMapping) -> Columns:
         return tuple(f.column for f in found if f is not None)
     text = (settings.get("dataSkippingNumIndexedCols") or str(INDEXED)).strip()
     if not text.removeprefix("-").isdecimal():
-        raise OptionError(
-            f"dataSkippingNumIndexedCols is {text!r}; it is a whole number, -1 for all."
-        )
+        raise OptionError(f"dataSkippingNumIndexedCols is {text!r}; it is a whole number, -1 for all.")
     return int(text)
 
 
