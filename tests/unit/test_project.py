@@ -91,19 +91,16 @@ def test_what_the_makefile_runs_is_there() -> None:
 
 
 def test_every_verb_the_readme_shows_is_a_command() -> None:
-    pytest.importorskip("typer")
+    testing = pytest.importorskip("typer.testing")
+    from tidegate.cli.app import app
+
     readme = (ROOT / "README.md").read_text()
     verbs = re.findall(r"^tidegate ([a-z-]+) +TABLE", readme, re.MULTILINE)
     assert {"describe", "history", "protocol", "files", "log", "checkpoint", "verify"} <= set(verbs)
     for verb in verbs:
-        run = subprocess.run(
-            [sys.executable, "-c", "from tidegate.cli import main; main()", verb, "--help"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert run.returncode == 0, run.stderr
-        assert "--json" in run.stdout
+        run = testing.CliRunner().invoke(app, [verb, "--help"], env={"COLUMNS": "100", "NO_COLOR": "1"})
+        assert run.exit_code == 0, run.output
+        assert "--json" in run.output
 
 
 # ---------------------------------------------------------------------------- the package
