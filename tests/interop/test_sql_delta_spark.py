@@ -1,12 +1,12 @@
 """The same SQL on delta-spark and on us: every statement of a script gives the same columns and rows.
 
-What delta-spark answers is kept beside this test, so that every run compares every script without the peer;
-deep runs ask the peer again.
+What delta-spark answers is kept beside this test (``support.sql_record`` asks for it), so that every run
+compares every script without the peer; deep runs ask the peer again. Where we differ on purpose,
+``support.sql_scripts.different`` says why, and the difference must be there.
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 from support.delta_spark import delta_spark
 from support.session import shared_session
 from support.sql_compare import by_peer, by_us, differences
-from support.sql_scripts import SCRIPTS
+from support.sql_record import kept
+from support.sql_scripts import DIFFERENT, SCRIPTS
 
 pytestmark = pytest.mark.spark
-KEPT = Path(__file__).with_name("sql_delta_spark.json")
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +27,9 @@ def spark() -> SparkSession:
     return shared_session()
 
 
-@pytest.fixture(scope="module")
-def kept() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(KEPT.read_text(encoding="utf-8"))
-    return found
+@pytest.fixture(scope="module", name="kept")
+def kept_answers() -> dict[str, Any]:
+    return kept()
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -38,9 +37,11 @@ def test_a_script_answers_as_delta_spark_does(
     spark: SparkSession, kept: dict[str, Any], tmp_path: Path, name: str
 ) -> None:
     script = SCRIPTS[name]
-    assert [k["statement"] for k in kept[name]] == script, "the script has changed: ask the peer again"
+    assert [k["statement"] for k in kept[name]] == script, (
+        "the script has changed: ask the peer again (support.sql_record)"
+    )
     ours = by_us(spark, script, str(tmp_path))
-    assert differences(script, [k["answer"] for k in kept[name]], ours) == []
+    assert differences(script, [k["answer"] for k in kept[name]], ours, DIFFERENT.get(name)) == []
 
 
 @pytest.mark.deep

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 import tidegate
 from tidegate import DeltaTable
 from tidegate.commands.convert import convert_folder
-from tidegate.errors import DataFileCorruptError, OptionError, SchemaInvalidError
+from tidegate.errors import DataFileCorruptError, OptionError, SchemaInvalidError, TableNotFoundError
 from tidegate.log.table_log import TableLog
 from tidegate.log.verify import verify
 
@@ -95,6 +95,23 @@ def test_what_makes_no_table_leaves_nothing_behind(spark: SparkSession, tmp_path
     refused("parts", AnalysisException, "q string")
     with pytest.raises(OptionError):
         DeltaTable.convertToDelta(spark, "iceberg.`/somewhere`")
+
+
+def test_a_parquet_table_by_name_is_a_delta_table_under_the_same_name(spark: SparkSession) -> None:
+    spark.sql("CREATE DATABASE converted")
+    try:
+        query = "SELECT id, id % 2 AS p FROM range(4)"
+        spark.sql(f"CREATE TABLE converted.t USING parquet PARTITIONED BY (p) AS {query}")
+        spark.sql("CREATE VIEW converted.v AS SELECT 1 AS a")
+        spark.sql("CREATE TABLE converted.c (a INT) USING csv")
+        assert DeltaTable.convertToDelta(spark, "converted.t").detail().head()["partitionColumns"] == ["p"]
+        spark.sql("DELETE FROM converted.t WHERE id = 0")
+        assert sorted(r.id for r in spark.table("converted.t").collect()) == [1, 2, 3]
+        for name, error in {"v": OptionError, "c": OptionError, "none": TableNotFoundError}.items():
+            with pytest.raises(error):
+                DeltaTable.convertToDelta(spark, f"converted.{name}")
+    finally:
+        spark.sql("DROP DATABASE converted CASCADE")
 
 
 def test_statistics_may_be_left_out(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ class _Spy:
         return sql
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def spied(spark: SparkSession) -> Iterator[_Spy]:
     spy = _Spy()
     tidegate.disable(spark)

@@ -164,7 +164,7 @@ def test_a_mistake_has_deltas_class_and_its_place(spark_with_table: SparkSession
             "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION",
         ),
         ("SELECT * FROM wrong.t TIMESTAMP AS OF 'soon'", "DELTA_INVALID_TIMESTAMP_FORMAT"),
-        ("RESTORE TABLE wrong.t TO VERSION AS OF 99", "DELTA_VERSION_NOT_FOUND"),
+        ("RESTORE TABLE wrong.t TO VERSION AS OF 99", "DELTA_CANNOT_RESTORE_TABLE_VERSION"),
         ("SELECT * FROM delta.`/nowhere/t`", "DELTA_TABLE_NOT_FOUND"),
         ("SELECT * FROM table_changes('wrong.t', 0)", "DELTA_MISSING_CHANGE_DATA"),
     ],

@@ -114,14 +114,15 @@ def unset_properties(log: TableLog, keys: Iterable[str], *, if_exists: bool = Fa
 
 def _refuse_by_hand(given: Mapping[str, str]) -> None:
     for key in given:
-        why = _NOT_BY_HAND.get(key.lower())
+        why, name = _NOT_BY_HAND.get(key.lower()), "DELTA_CANNOT_MODIFY_TABLE_PROPERTY"
         if key.lower().startswith(constraints.PREFIX):
             why = "Constraints are added by addConstraint and dropped by dropConstraint."
+            name = "DELTA_ADD_CONSTRAINTS"
         if why is not None:
             raise PropertyError(
                 f"{key} cannot be set as a property.",
                 hint=why,
-                errorClass="DELTA_CANNOT_MODIFY_TABLE_PROPERTY",
+                errorClass=name,
             )
 
 
@@ -214,7 +215,7 @@ def drop_constraint(log: TableLog, name: str, *, if_exists: bool = False) -> Com
         )
     kept = {k: v for k, v in before.items() if k != found}
     transaction.update_metadata(snapshot.metadata.with_configuration(kept))
-    operation = Operation("DROP CONSTRAINT", {"name": name, "expr": before[found]})
+    operation = Operation("DROP CONSTRAINT", {"name": name, "expr": before[found], "existed": "true"})
     return transaction.commit(operation=operation)
 
 

@@ -113,7 +113,7 @@ def _check_new(column: NewColumn) -> None:
         raise AlterRefusedError(
             f"The new column {field.name} may not be null, but rows that are there would have null in it.",
             hint="Add it, fill it, then set it NOT NULL.",
-            errorClass="DELTA_UNSUPPORTED_ADD_NOT_NULL_COLUMN",
+            errorClass="DELTA_OPERATION_NOT_ALLOWED",
         )
     for key, what in (
         (CURRENT_DEFAULT, "a default"),

@@ -198,6 +198,21 @@ def register(
     return catalog.create(spark, found.database, found.table, location, managed=managed, comment=comment)
 
 
+def check_movable(spark: SparkSession, entry: Entry) -> None:
+    """Refuse to change what a managed name stands for where that would delete its files."""
+    if entry.managed and is_connect(spark):
+        raise OptionError(
+            f"{entry.qualified} is a managed table: Spark Connect cannot move the name and keep the files.",
+            hint="Do it in a session on the cluster, or name the path of the files.",
+        )
+
+
+def move(spark: SparkSession, entry: Entry, location: str) -> None:
+    """Let a name that is there stand for the Delta table at ``location``."""
+    check_movable(spark, entry)
+    catalog.place(spark, entry, location)
+
+
 @contextmanager
 def entering(
     spark: SparkSession, name: str, location: str, *, managed: bool = False, comment: str | None = None

@@ -44,7 +44,7 @@ def changes_between(
             f"The feed begins at version {first}, the table is at {latest.version}.",
             table=log.url,
             version=first,
-            errorClass="DELTA_INVALID_CDC_RANGE",
+            errorClass="DELTA_CDC_START_VERSION_AFTER_LATEST",
         )
     if last < first:
         raise OptionError(

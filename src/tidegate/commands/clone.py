@@ -145,8 +145,9 @@ def _commit(
     now = transaction.log.clock()
     metadata = msgspec.structs.replace(metadata, id=str(uuid.uuid4()), created_time=now)
     actions = list(domains)
+    # A clone is no append, also where it makes a table: what is there decides whether it may be made.
+    transaction.read_table()
     if transaction.snapshot is not None:
-        transaction.read_table()
         held = transaction.snapshot.protocol
         if protocol is not None:
             transaction.update_protocol(held.merge(protocol, rules=registry.rules))

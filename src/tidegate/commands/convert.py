@@ -97,6 +97,8 @@ def convert_folder(
         "sourceFormat": "parquet",
     }
     metrics = {"numConvertedFiles": count}
+    # No append: the files were there before.
+    transaction.read_table()
     transaction.commit(
         operation=Operation("CONVERT", parameters), adds=found.adds, metrics=metrics, retry=False
     )
@@ -318,28 +320,67 @@ def clone_parquet(
 def convert(
     spark: Any, identifier: str, partition_schema: Any = None, *, statistics: bool = True
 ) -> TableLog:
-    """CONVERT TO DELTA in a Spark session: ``parquet.`/path```, partition columns as DDL or a schema."""
+    """CONVERT TO DELTA in a Spark session: ``parquet.`/path``` or the name of a parquet table.
+
+    Partition columns are DDL or a schema; of a name the catalog knows them.
+    """
     from pyspark.sql import types as T
 
+    from tidegate.commands.catalog import move
     from tidegate.spark.confs import session_defaults
 
     path = parquet_path(identifier)
+    entry = None if path is not None else _parquet_entry(spark, identifier)
+    log = TableLog.at(str(path if entry is None else entry.location))
+    if entry is not None and entry.is_delta:
+        return log
+    if entry is not None and partition_schema is None:
+        partition_schema = ", ".join(_catalog_partitions(spark, entry)) or None
     wanted = T.DataType.fromDDL(partition_schema) if isinstance(partition_schema, str) else partition_schema
     schema = StructType() if wanted is None else parse_schema(wanted.json())
-    log = TableLog.at(path)
     convert_folder(log, schema, statistics=statistics, defaults=session_defaults(spark))
+    if entry is not None:
+        move(spark, entry, entry.location)
     return log
 
 
-def parquet_path(identifier: str) -> str:
-    """The path in ``parquet.`/path```."""
+def parquet_path(identifier: str) -> str | None:
+    """The path in ``parquet.`/path```; None for a name of the catalog."""
     from tidegate.commands.names import split_name
 
     parts = split_name(identifier)
     if len(parts) == 2 and parts[0].lower() in ("parquet", "delta"):
         return parts[1]
-    raise OptionError(
-        f"{identifier} cannot be converted; only parquet files at a path can.",
-        hint="Write parquet.`/path/of/the/files`.",
-        errorClass="DELTA_MISSING_PROVIDER_FOR_CONVERT",
-    )
+    if "/" in parts[-1]:
+        raise OptionError(
+            f"{identifier} cannot be converted; only parquet files at a path can.",
+            hint="Write parquet.`/path/of/the/files`.",
+            errorClass="DELTA_MISSING_PROVIDER_FOR_CONVERT",
+        )
+    return None
+
+
+def _parquet_entry(spark: Any, name: str) -> Any:
+    """The catalog's entry of a parquet table that can be converted, or of a Delta table."""
+    from tidegate.commands.catalog import check_movable, entry_of, not_found
+
+    entry = entry_of(spark, name)
+    if entry is None:
+        raise not_found(name)
+    if entry.is_delta:
+        return entry
+    if entry.is_view or (entry.provider or "").lower() != "parquet" or entry.location is None:
+        raise OptionError(
+            f"{name} is {'a view' if entry.is_view else f'of the format {entry.provider}'}; "
+            "only parquet tables can be converted.",
+            hint="Write parquet.`/path/of/the/files`, or CREATE TABLE ... USING delta AS SELECT.",
+            errorClass="DELTA_CONVERT_NON_PARQUET_TABLE",
+        )
+    check_movable(spark, entry)
+    return entry
+
+
+def _catalog_partitions(spark: Any, entry: Any) -> list[str]:
+    """The partition columns of a parquet table, each as a name and a type."""
+    columns = spark.catalog.listColumns(entry.qualified)
+    return [f"`{c.name.replace('`', '``')}` {c.dataType}" for c in columns if c.isPartition]

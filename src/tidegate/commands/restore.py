@@ -19,7 +19,12 @@ from tidegate.commands.presence import missing_files, shown
 from tidegate.commands.removes import as_removes, with_data_change
 from tidegate.commands.retention import check_retention
 from tidegate.commands.under_way import refuse_what_is_being_deleted
-from tidegate.errors import DataFileMissingError, OptionError, VersionNotFoundError
+from tidegate.errors import (
+    DataFileMissingError,
+    OptionError,
+    TimestampOutOfRangeError,
+    VersionNotFoundError,
+)
 from tidegate.files import row_ids
 from tidegate.log.actions import Action, DomainMetadata
 from tidegate.log.history import version_at
@@ -36,6 +41,11 @@ _FORWARD = (
     properties.COLUMN_MAPPING_MAX_ID.key,
     properties.REQUIRE_CHECKPOINT_PROTECTION_BEFORE.key,
 )
+# What a time that cannot be read is called, and what one that cannot be restored is called.
+_NO_SUCH_TIME = {
+    "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION": "DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER",
+    "DELTA_TIMESTAMP_GREATER_THAN_COMMIT": "DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER",
+}
 
 
 def restore(
@@ -103,13 +113,20 @@ def target_of(now: Snapshot, version: int | None, timestamp: str | None) -> Snap
     if (version is None) == (timestamp is None):
         raise OptionError("RESTORE takes a version or a timestamp, one of them.", table=now.url)
     if timestamp is not None:
-        version = version_at(now.log, milliseconds(timestamp), latest=now)
+        try:
+            version = version_at(now.log, milliseconds(timestamp), latest=now)
+        except TimestampOutOfRangeError as e:
+            e.errorClass = _NO_SUCH_TIME.get(e.errorClass or "", e.errorClass)
+            raise
     assert version is not None
     if version < 0:
         raise OptionError(f"Version {version} is no version.", table=now.url)
     if version > now.version:
         raise VersionNotFoundError(
-            f"There is no version {version}; the latest is {now.version}.", table=now.url, version=version
+            f"There is no version {version}; the latest is {now.version}.",
+            table=now.url,
+            version=version,
+            errorClass="DELTA_CANNOT_RESTORE_TABLE_VERSION",
         )
     if version == now.version:
         raise OptionError(

@@ -140,6 +140,33 @@ def create(
         made = find(spark, database, name)
         assert made is not None
         return made
+    table = _definition(spark, database, name, location, managed=managed, comment=comment)
+    _catalog(spark).createTable(table, False, False)
+    return _entry(table)
+
+
+def place(spark: SparkSession, entry: Entry, location: str) -> None:
+    """Let a name that is there stand for the Delta table at ``location``, whatever it stood for before."""
+    if jvm.is_connect(spark):
+        # An external one alone: its files stay where they are when the name goes.
+        remote_catalog.drop(spark, entry.database, entry.name, purge=False)
+        remote_catalog.create(spark, entry.database, entry.name, location, None)
+        return
+    catalog = _catalog(spark)
+    catalog.invalidateCachedTable(_identifier(spark, entry.database, entry.name))
+    catalog.alterTable(_definition(spark, entry.database, entry.name, location, managed=entry.managed))
+
+
+def _definition(
+    spark: SparkSession,
+    database: str | None,
+    name: str,
+    location: str,
+    *,
+    managed: bool,
+    comment: str | None = None,
+) -> Any:
+    """An entry as the catalog keeps it, without a schema."""
     gateway = jvm.gateway_of(spark)
     option = gateway.scala.Option
     kinds = gateway.org.apache.spark.sql.catalyst.catalog
@@ -162,9 +189,7 @@ def create(
     values = [
         given[i] if i in given else getattr(companion, f"apply$default${i}")() for i in range(1, count + 1)
     ]
-    table = kinds.CatalogTable(*values)
-    _catalog(spark).createTable(table, False, False)
-    return _entry(table)
+    return kinds.CatalogTable(*values)
 
 
 def _arity(gateway: Any, name: str) -> int:

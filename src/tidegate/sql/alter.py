@@ -38,6 +38,16 @@ def alter(walk: Walk) -> nodes.Statement | None:
     return replace(node, action="other", text=walk.rest("a change"))
 
 
+def comment(walk: Walk) -> nodes.Statement | None:
+    """``COMMENT ON TABLE t IS 'text'``, or NULL for none."""
+    walk.need("COMMENT", "ON", "TABLE")
+    node = nodes.Alter(walk.table(), "set properties")
+    walk.need("IS")
+    text = "" if walk.take("NULL") else walk.string("a comment")
+    walk.end()
+    return replace(node, properties={"comment": text})
+
+
 def _add(walk: Walk, node: nodes.Alter) -> nodes.Alter | None:
     if walk.take("CONSTRAINT"):
         name = walk.identifier("a name")

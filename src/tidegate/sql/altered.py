@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
+from tidegate.commands import catalog
 from tidegate.commands.alter_columns import NewColumn, add_columns, parse_position
 from tidegate.commands.replace_columns import replace_columns
 from tidegate.commands.sync_identity import sync_identity
@@ -15,7 +16,6 @@ from tidegate.schema.types import parse_schema
 from tidegate.sql import nodes
 from tidegate.sql.context import Context
 from tidegate.sql.modify import dotted
-from tidegate.sql.parameters import literal
 from tidegate.sql.tables import field_of, nothing
 from tidegate.table.delta import DeltaTable
 
@@ -43,7 +43,8 @@ def alter(context: Context, node: nodes.Alter) -> DataFrame:
         case "set properties":
             table.setProperties(node.properties)
         case "unset properties":
-            table.unsetProperties(*(n[0] for n in node.names), ifExists=node.flag)
+            # IF EXISTS or not: delta-spark takes both in the same way.
+            table.unsetProperties(*(n[0] for n in node.names), ifExists=True)
         case "cluster by":
             table.clusterBy(*(".".join(n) for n in node.names))
         case "column type":
@@ -94,7 +95,9 @@ def _set_location(context: Context, node: nodes.Alter) -> None:
             hint=f"Set {_BYPASS} to true where that is meant.",
             errorClass="DELTA_SET_LOCATION_SCHEMA_MISMATCH",
         )
-    context.spark_sql(f"ALTER TABLE {node.table.name} SET LOCATION {literal(new.url)}")
+    entry = catalog.entry_of(context.spark, node.table.name)
+    assert entry is not None
+    catalog.move(context.spark, entry, new.url)
 
 
 def _new(column: nodes.ColumnDef) -> NewColumn:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -25,7 +25,7 @@ from tidegate.opening import open as open_table
 from tidegate.spark.jvm import is_connect
 from tidegate.spark.scan.scans import scan
 from tidegate.sql import remote
-from tidegate.sql.nodes import TableRef
+from tidegate.sql.nodes import TableRef, unmarked
 from tidegate.sql.references import Changes, Found, keeps_text, references, replaced
 from tidegate.table.delta import DeltaTable
 
@@ -50,6 +50,20 @@ class Context:
         if ref.path is not None:
             return DeltaTable.forPath(self.spark, ref.path)
         return DeltaTable(self.spark, catalog.log_of(self.spark, ref.name), ref.name)
+
+    def placed(self, found: Found) -> Found:
+        """A place whose path ends in a mark (``/path@v3``), as the path and the version that it means.
+
+        A folder that is called so is meant itself.
+        """
+        what = found.what
+        if isinstance(what, Changes) or what.path is None or what.version or what.timestamp:
+            return found
+        path, version, timestamp = unmarked(what.path)
+        if (version is None and timestamp is None) or catalog.is_delta_table(self.spark, what.path):
+            return found
+        parts = (what.parts[0], path)
+        return replace(found, what=replace(what, parts=parts, version=version, timestamp=timestamp))
 
     def log(self, ref: TableRef) -> TableLog:
         return self.table(ref)._log
@@ -100,7 +114,8 @@ class Context:
         """A query through Spark, with the places that need us planned as scans of ours."""
         if is_connect(self.spark):
             return remote.query(self, text, arguments)
-        found = [f for f in references(text) if isinstance(f.what, Changes) or self.is_ours(f.what)]
+        ours = (f for f in references(text) if isinstance(f.what, Changes) or self.is_ours(f.what))
+        found = [self.placed(f) for f in ours]
         if not found:
             return self.through(text, arguments)
         views: dict[str, DataFrame] = {}

@@ -15,7 +15,7 @@ from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tidegate.errors import SqlSyntaxError, TidegateError
-from tidegate.sql.nodes import TableRef
+from tidegate.sql.nodes import TableRef, marked
 
 ErrorT = TypeVar("ErrorT", bound=TidegateError)
 _QUOTES = "'\"`"
@@ -292,15 +292,10 @@ class Walk:
         """``@v12`` or ``@20240131120000000``, written right behind the name."""
         self.at += 1
         token = self.here
-        text = token.text if token is not None else ""
-        if text[:1].lower() == "v" and text[1:].isdecimal():
+        found = marked(token.text) if token is not None else None
+        if found is not None:
             self.at += 1
-            return text[1:], None
-        if text.isdecimal() and len(text) == 17:
-            self.at += 1
-            day, time = text[:8], text[8:]
-            moment = f"{day[:4]}-{day[4:6]}-{day[6:]} {time[:2]}:{time[2:4]}:{time[4:6]}.{time[6:]}"
-            return None, f"'{moment}'"
+            return found
         raise self.error("Expected a version such as @v12, or a timestamp such as @20240131120000000")
 
     def alias(self) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from sqlglot.tokenizer_core import TokenType
 
 from tidegate.errors import SqlSyntaxError
-from tidegate.sql.alter import alter
+from tidegate.sql.alter import alter, comment
 from tidegate.sql.define import create, insert, show
 from tidegate.sql.dialect import Walk, tokens_of
 from tidegate.sql.index_statements import index_statement
@@ -51,6 +51,7 @@ SHARED: dict[tuple[str, ...], Reader] = {
     ("DROP",): drop,
     ("REFRESH", "TABLE"): refresh,
     ("ALTER", "TABLE"): alter,
+    ("COMMENT", "ON", "TABLE"): comment,
 }
 
 

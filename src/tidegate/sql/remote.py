@@ -63,7 +63,8 @@ class _Rewriting:
 
     def rewritten(self, text: str) -> str:
         """The text with every place replaced that the server cannot plan; the same text if there is none."""
-        places = {f.start: (f.end, self._found(f)) for f in references(text) if self._is_ours(f)}
+        ours = (self.context.placed(f) for f in references(text) if self._is_ours(f))
+        places = {f.start: (f.end, self._found(f)) for f in ours}
         spans = [(start, end) for start, (end, _) in places.items()]
         for name in table_names(text):
             inside = any(start <= name.ref.start <= end for start, end in spans)

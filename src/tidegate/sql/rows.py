@@ -13,9 +13,10 @@ from tidegate.commands.write import write
 from tidegate.errors import SchemaInvalidError
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.schema.columns import default_columns, generated_columns, identity_columns
-from tidegate.schema.types import StructType
+from tidegate.schema.types import VOID, DataType, DecimalType, PrimitiveType, StructField, StructType
 from tidegate.spark.confs import session_defaults
 from tidegate.spark.scan.projection import spark_type
+from tidegate.spark.write.fit import check_assignable, schema_of
 from tidegate.sql import defaults, nodes
 from tidegate.sql.context import Context
 from tidegate.sql.dialect import Walk, tokens_of
@@ -42,6 +43,7 @@ def insert(context: Context, node: nodes.Insert) -> DataFrame:
         assert column is not None
         frame = frame.withColumn(column.name, F.expr(text).cast(spark_type(column.type)))
     _check_complete(frame, snapshot.schema)
+    frame = _stored(context, frame, snapshot.schema)
     options: dict[str, str] = {}
     overwrite = node.overwrite or node.replace_where is not None
     if node.replace_where is not None:
@@ -136,6 +138,36 @@ def _check_complete(frame: DataFrame, schema: StructType) -> None:
                 f"The column {f.name} may not be null, has no default, and is not named in INSERT.",
                 errorClass="DELTA_INSERT_COLUMN_MISMATCH",
             )
+
+
+def _stored(context: Context, frame: DataFrame, schema: StructType) -> DataFrame:
+    """Plain values as their columns store them: INSERT also takes a date or a number that is text.
+
+    Without ANSI mode Spark makes null of what is no such value; then the write refuses the text as it comes.
+    """
+    if (context.spark.conf.get("spark.sql.ansi.enabled", "true") or "").lower() != "true":
+        return frame
+    columns = []
+    for given in schema_of(frame).fields:
+        want = schema.field(given.name)
+        column = F.col("`" + given.name.replace("`", "``") + "`")
+        if want is not None and _is_plain(given.type) and _is_plain(want.type) and _is_refused(given, want):
+            column = column.cast(spark_type(want.type)).alias(given.name)
+        columns.append(column)
+    return frame.select(*columns)
+
+
+def _is_plain(kind: DataType) -> bool:
+    return isinstance(kind, PrimitiveType | DecimalType) and kind != VOID
+
+
+def _is_refused(given: StructField, want: StructField) -> bool:
+    """Whether the write would not take a column of this type; what it takes it may store wider."""
+    try:
+        check_assignable(given.type, want.type, want.name)
+    except SchemaInvalidError:
+        return True
+    return False
 
 
 def update(context: Context, node: nodes.Update) -> DataFrame:

@@ -77,7 +77,7 @@ def _check_exists(node: nodes.Create, exists: bool) -> None:
         raise TableExistsError(
             f"There is a table or view {node.table} already.",
             hint="Use CREATE OR REPLACE TABLE, CREATE TABLE IF NOT EXISTS, or another name.",
-            errorClass="TABLE_OR_VIEW_ALREADY_EXISTS",
+            errorClass="TABLE_OR_VIEW_ALREADY_EXISTS" if node.clone is None else "DELTA_TABLE_ALREADY_EXISTS",
         )
     if node.mode == "replace" and not exists:
         raise TableNotFoundError(

@@ -83,7 +83,7 @@ class DeltaTable(Alterations, Features):
         identifier: str,
         partitionSchema: str | T.StructType | None = None,
     ) -> DeltaTable:
-        """Make a Delta table of the parquet files at ``parquet.`/path```; no file is moved."""
+        """Make a Delta table of the files at ``parquet.`/path``` or of a parquet table; none is moved."""
         log = convert(sparkSession, identifier, partitionSchema)
         return cls(sparkSession, log)
 

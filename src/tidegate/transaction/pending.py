@@ -116,13 +116,13 @@ class Changes:
 
     @property
     def only_rearranges(self) -> bool:
-        """Only file actions, and none of them changes what the table says."""
+        """Only file actions, or none at all, and none of them changes what the table says."""
         if self.protocol is not None or self.metadata is not None or self.txns or self.skips:
             return False
         if any(d.domain != row_ids.DOMAIN for d in self.domains):
             return False
         files = [*self.adds, *self.removes, *self.cdcs]
-        return bool(files) and not any(pc.any(b.column("dataChange")).as_py() for b in files)
+        return not any(pc.any(b.column("dataChange")).as_py() for b in files)
 
 
 def _batches(files: Files, schema: pa.Schema) -> tuple[pa.RecordBatch, ...]:

@@ -242,6 +242,29 @@ def test_alter_table_that_no_delta_table_takes(text: str) -> None:
     assert (node(f"ALTER TABLE t {text}").action, node(f"ALTER TABLE t {text}").text) == ("other", text)
 
 
+def test_a_comment_on_a_table_is_a_property() -> None:
+    found = node(r"COMMENT ON TABLE a.t IS 'it\'s mine'")
+    assert (found.table.parts, found.action) == (("a", "t"), "set properties")
+    assert found.properties == {"comment": "it's mine"}
+    assert node("COMMENT ON TABLE t IS NULL").properties == {"comment": ""}
+    assert parse("COMMENT ON COLUMN t.a IS 'x'") is None
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/a/t@v12", ("/a/t", "12", None)),
+        ("/a/t@20240131120000123", ("/a/t", None, "'2024-01-31 12:00:00.123'")),
+        ("/a/t@v", ("/a/t@v", None, None)),
+        ("/a/t@2024", ("/a/t@2024", None, None)),
+        ("s3://me@bucket/t", ("s3://me@bucket/t", None, None)),
+        ("/a/t", ("/a/t", None, None)),
+    ],
+)
+def test_a_mark_at_the_end_of_a_path(path: str, expected: tuple[str, str | None, str | None]) -> None:
+    assert nodes.unmarked(path) == expected
+
+
 def test_show_drop_truncate() -> None:
     assert node("SHOW PARTITIONS t").what == "partitions"
     assert node("SHOW COLUMNS IN t").what == "columns"
