@@ -201,7 +201,7 @@ def test_application_versions_may_go_down() -> None:
         ("metadata", "Serializable", True),
         ("same application", "Serializable", True),
         ("other domain", "Serializable", True),
-        ("nothing", "Serializable", True),
+        ("nothing", "SnapshotIsolation", True),
         ("delete by vector", "Serializable", False),
     ],
 )
