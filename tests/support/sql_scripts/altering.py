@@ -40,6 +40,16 @@ SERVICES: dict[str, list[str]] = {
         "SELECT * FROM {t}",
         "DESCRIBE HISTORY {t}",
     ],
+    "vacuum by an inventory": [
+        "CREATE TABLE {t} (a INT) USING delta LOCATION '{p}/x'",
+        "INSERT INTO {t} VALUES (1)",
+        "SET spark.databricks.delta.retentionDurationCheck.enabled = false",
+        "VACUUM {t} USING INVENTORY (SELECT nullif('file:{p}/x/left.parquet', '') AS path, "
+        "nullif(1L, 0L) AS length, nullif(false, true) AS isDir, nullif(1L, 0L) AS modificationTime) "
+        "RETAIN 0 HOURS DRY RUN",
+        "!VACUUM {t} USING INVENTORY (SELECT 1 AS nope) RETAIN 0 HOURS DRY RUN",
+        "RESET spark.databricks.delta.retentionDurationCheck.enabled",
+    ],
     "vacuum for a time of its own": [
         "CREATE TABLE {t} (a INT) USING delta",
         "INSERT INTO {t} VALUES (1)",
