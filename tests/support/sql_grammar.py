@@ -139,7 +139,7 @@ def about(table: str) -> st.SearchStrategy[str]:
         _joined(
             "VACUUM", t, st.sampled_from(["DRY RUN", "RETAIN 200 HOURS DRY RUN", "RETAIN x", "LITE FULL"])
         ),
-        _joined("DESCRIBE", st.sampled_from(["DETAIL", "HISTORY", "EXTENDED", "TABLE", "HISTORIES"]), t),
+        _joined("DESCRIBE", st.sampled_from(["DETAIL", "HISTORY", "EXTENDED", "TABLE"]), t),
         _joined("SHOW", st.sampled_from(["PARTITIONS", "COLUMNS IN", "TBLPROPERTIES", "CREATE TABLE"]), t),
         _joined("RESTORE TABLE", t, "TO VERSION AS OF", st.sampled_from(["0", "99", "x", "-1", "'0'"])),
         _joined(
