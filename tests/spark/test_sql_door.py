@@ -105,12 +105,12 @@ class _Spy:
 def spied(spark: SparkSession) -> Iterator[_Spy]:
     spy = _Spy()
     tidegate.disable(spark)
-    own = SparkSession.sql
-    setattr(SparkSession, "sql", spy.method())  # noqa: B010  a method of PySpark's, replaced as a hook is
-    tidegate.enable(spark)
-    yield spy
-    tidegate.disable(spark)
-    setattr(SparkSession, "sql", own)  # noqa: B010  as above
+    # Spark's own method is replaced below our hook, and put back before the hook is.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SparkSession, "sql", spy.method())
+        tidegate.enable(spark)
+        yield spy
+        tidegate.disable(spark)
     tidegate.enable(spark)
 
 

@@ -90,9 +90,9 @@ class IndexRemove(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=
 class IndexLine(Line, frozen=True):
     """One line of a commit or a checkpoint."""
 
-    # The same keys as in a Delta log with other fields behind them; msgspec takes the subclass's types.
-    add: IndexAdd | None = None  # type: ignore[assignment]  # as said above
-    remove: IndexRemove | None = None  # type: ignore[assignment]  # as said above
+    # The same keys as in a Delta log with other fields behind them, which mypy refuses in a subclass.
+    add: IndexAdd | None = None  # type: ignore[assignment]  # msgspec takes the subclass's type
+    remove: IndexRemove | None = None  # type: ignore[assignment]  # msgspec takes the subclass's type
     skip: Skip | None = None
     mergeskip: Skip | None = None
 

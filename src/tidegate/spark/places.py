@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-from pyspark import cloudpickle
 
 from tidegate.errors import OptionError
+from tidegate.spark.carried import carried
 from tidegate.storage.local import LocalStore
 from tidegate.storage.objects import ObjectStore
 from tidegate.storage.store import Store
@@ -239,5 +239,5 @@ def _objects(store: ObjectStore) -> Objects:
     return Objects(store.url, type(client).__name__, arguments, environment)
 
 
-# Executors need not have this package: the module travels with the task. PySpark's cloudpickle is untyped.
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
+# Executors need not have this package: the module travels with the task.
+carried(sys.modules[__name__])

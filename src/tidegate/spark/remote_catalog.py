@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource
 
 from tidegate.errors import TidegateError
+from tidegate.spark.carried import carried
 
 T = TypeVar("T")
 
@@ -41,8 +41,8 @@ class NameOnly(DataSource):
         )
 
 
-# Executors need not have this package: the module travels with the task. PySpark's cloudpickle is untyped.
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
+# Executors need not have this package: the module travels with the task.
+carried(sys.modules[__name__])
 
 
 def provided(spark: SparkSession, call: Callable[[], T]) -> T:

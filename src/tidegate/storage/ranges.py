@@ -57,8 +57,8 @@ class RangeFile(io.RawIOBase):
     def readall(self) -> bytes:
         return self.read(-1)
 
-    # Any writable buffer may come, by the base class; pyarrow and io.BufferedReader hand memoryviews.
-    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # as said above
+    # The base class takes any writable buffer, a type that Python has a name for from 3.12 on only.
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # callers hand memoryviews
         data = self.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)

@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark import cloudpickle
+
+from tidegate.spark.carried import carried
 
 FIELD_ID = b"PARQUET:field_id"
 # What a failure in a task says, so that the driver can tell it apart from others.
@@ -178,5 +179,5 @@ def _leaf(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     return column.cast(wanted)
 
 
-# Executors need not have this package: the module travels with the task. PySpark's cloudpickle is untyped.
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
+# Executors need not have this package: the module travels with the task.
+carried(sys.modules[__name__])

@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 import pyarrow as pa
 from pyroaring import BitMap64
-from pyspark import cloudpickle
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
@@ -24,6 +23,7 @@ from tidegate.errors import StorageError, TidegateError
 from tidegate.files import vector_files
 from tidegate.files.deletion_vectors import ABSOLUTE, DeletionVector
 from tidegate.log.table_log import TableLog
+from tidegate.spark.carried import carried
 from tidegate.spark.jvm import is_connect
 from tidegate.spark.places import place_of
 from tidegate.spark.scan import bitmaps
@@ -37,8 +37,8 @@ _THREADS = 8
 # From so many vectors on, executors read them: then it is worth a job.
 MANY_VECTORS = 200
 _TASKS = 32
-# Executors need not have this package: the module travels with the task. PySpark's cloudpickle is untyped.
-cloudpickle.register_pickle_by_value(bitmaps)  # type: ignore[no-untyped-call]
+# Executors need not have this package: the module travels with the task.
+carried(bitmaps)
 
 
 def is_live(bitmap: Column, row_index: Column) -> Column:

@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from tidegate.metadata import Metadata
+from tidegate.spark.carried import carried
 from tidegate.spark.places import Place
 from tidegate.spark.write import bounds, footers
 from tidegate.spark.write.bounds import Column
@@ -67,6 +67,5 @@ def _by_tasks(
     return [by_name[name] for name in names]
 
 
-# Executors need not have this package: these modules travel with the task. PySpark's cloudpickle is untyped.
-for _module in (bounds, footers):
-    cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]
+# Executors need not have this package: these modules travel with the task.
+carried(bounds, footers)

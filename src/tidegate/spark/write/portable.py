@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -36,6 +35,7 @@ from tidegate.schema.types import (
     StructField,
     StructType,
 )
+from tidegate.spark.carried import carried
 from tidegate.spark.places import Place
 from tidegate.spark.session import named
 from tidegate.spark.write import layout, statistics
@@ -56,8 +56,7 @@ _CODECS = {
 }
 _VARIANT = StructType((StructField("value", BINARY, False), StructField("metadata", BINARY, False)))
 # Tasks use the rules of names and directories by value, as everything they use.
-for _module in (layout, paths):
-    cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]
+carried(layout, paths)
 
 
 def codec_of(metadata: Metadata, options: Mapping[str, str], session: str | None = None) -> str:

@@ -18,8 +18,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark import TaskContext, cloudpickle
+from pyspark import TaskContext
 
+from tidegate.spark.carried import carried
 from tidegate.spark.write import bounds
 from tidegate.spark.write.bounds import Column, Statistics
 from tidegate.spark.write.layout import directory_for, file_name
@@ -264,6 +265,5 @@ def writing(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Reco
     return run
 
 
-# Executors need not have this package: these modules travel with the task. PySpark's cloudpickle is untyped.
-for _module in (sys.modules[__name__], bounds):
-    cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]
+# Executors need not have this package: these modules travel with the task.
+carried(sys.modules[__name__], bounds)
