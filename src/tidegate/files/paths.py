@@ -26,6 +26,8 @@ _SAFE = "/-_.!~*'()@&=+$,;"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 # The characters that Spark escapes in the name of a partition directory (ExternalCatalogUtils).
 _HIVE_ESCAPED = re.compile("[\x01-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
+# Up to this many paths are looked at one by one.
+_FEW = 32
 _CLIMBS = r"(?:^|/|%2[fF])(?:\.|%2[eE]){2}(?:/|%2[fF]|$)|^[./]*$"
 
 
@@ -78,6 +80,8 @@ def _may_climb(paths: pa.Array) -> bool:
     """Whether any path deserves a look of its own: one search over the bytes of all, not one for each."""
     if len(paths) == 0 or not pa.types.is_string(paths.type):
         return len(paths) > 0
+    if len(paths) <= _FEW:
+        return any(not p or p.startswith(".") or ".." in p or "%2" in p for p in paths.to_pylist())
     if pc.any(pc.starts_with(paths, ".")).as_py() or pc.any(pc.equal(pc.binary_length(paths), 0)).as_py():
         return True
     _, offsets, data = paths.buffers()

@@ -120,6 +120,10 @@ class Counts(msgspec.Struct, frozen=True):
     deleted_bins: tuple[int, ...]
 
     def plus(self, other: Counts, sign: int = 1) -> Counts:
+        if other.files == 0:
+            return self
+        if self.files == 0 and sign > 0:
+            return other
         return Counts(
             self.files + sign * other.files,
             self.size + sign * other.size,
@@ -268,7 +272,7 @@ def advance(
         gone = [b for b in (_without_dv_tombstones(r) for r in removes) if b.num_rows]
         if any(b.column("size").null_count for b in gone):
             return None
-        doubtful = [b for b in (a.filter(pc.invert(a.column("dataChange"))) for a in adds) if b.num_rows]
+        doubtful = [b for b in map(_changing_nothing, adds) if b.num_rows]
         if doubtful:
             if live is None:
                 return None
@@ -305,6 +309,12 @@ def _named_in(files: list[Add], batches: list[pa.RecordBatch]) -> list[bool]:
     named = pa.concat_arrays([file_keys(b) for b in batches])
     found: list[bool] = pc.is_in(pa.array([file_key(a) for a in files]), value_set=named).to_pylist()
     return found
+
+
+def _changing_nothing(adds: pa.RecordBatch) -> pa.RecordBatch:
+    """The adds that change no data."""
+    changes = adds.column("dataChange")
+    return adds.slice(0, 0) if changes.true_count == len(changes) else adds.filter(pc.invert(changes))
 
 
 def _without_dv_tombstones(batch: pa.RecordBatch) -> pa.RecordBatch:

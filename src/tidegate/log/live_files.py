@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -77,21 +78,19 @@ class LiveFiles:
         reader = self._reading.reader()
         if reader is None:
             return pa.Table.from_batches(_scanned(scan, self._reading.tail()), scan.output_schema)
-        # Commits are decoded here in Python, the checkpoint is read by threads in C++: side by side.
-        with steady_memory(), ThreadPoolExecutor(1, thread_name_prefix="tidegate-tail") as beside:
-            coming = beside.submit(self._reading.tail)
+        with steady_memory(), self._tail_beside() as coming:
             older = list(
                 _survivors(
                     reader,
                     "add",
                     scan.checkpoint_columns(reader),
                     scan.before_replay(),
-                    lambda: coming.result().keys,
+                    lambda: coming().keys,
                     scan.after_replay(reader),
                     large=self._reading.tail_bytes() > _LARGE_TAIL,
                 )
             )
-            tail = coming.result()
+            tail = coming()
         return pa.Table.from_batches([*_scanned(scan, tail), *older], scan.output_schema)
 
     def batches(self, scan: FileScan, parsed: bool, work: Callable[[pa.RecordBatch], T]) -> Iterator[T]:
@@ -99,31 +98,48 @@ class LiveFiles:
 
         With ``parsed`` a batch also has ``stats_parsed`` where the checkpoint carries it.
         """
-        tail = self._reading.tail()
-        for batch in tail.adds:
-            yield work(batch)
         ground = self._reading.ground()
-        if ground is not None:
-            for batch in ground.adds:
+        reader = self._reading.reader() if ground is None else None
+        if reader is None:
+            tail = self._reading.tail()
+            for batch in ground.adds if ground is not None else ():
                 for live in hide(batch, tail.keys):
                     yield work(live)
-            return
-        reader = self._reading.reader()
-        if reader is None:
-            return
+        else:
+            with self._tail_beside() as coming:
+                yield from self._checkpointed(reader, scan, parsed, work, coming)
+                tail = coming()
+        for batch in tail.adds:
+            yield work(batch)
+
+    def _checkpointed(
+        self,
+        reader: Reader,
+        scan: FileScan,
+        parsed: bool,
+        work: Callable[[pa.RecordBatch], T],
+        tail: Callable[[], FileTail],
+    ) -> Iterator[T]:
+        """The adds of the checkpoint that are live still, through ``work``."""
         columns = scan.checkpoint_columns(reader)
         if parsed and "stats_parsed" not in columns and reader.has_parsed_stats:
             columns.append("stats_parsed")
         finish = scan.after_replay(reader, keep_parsed=parsed)
-        yield from _survivors(
+        return _survivors(
             reader,
             "add",
             columns,
             scan.before_replay(),
-            lambda: tail.keys,
+            lambda: tail().keys,
             lambda live: [work(b) for b in finish(live)],
             large=self._reading.tail_bytes() > _LARGE_TAIL,
         )
+
+    @contextmanager
+    def _tail_beside(self) -> Iterator[Callable[[], FileTail]]:
+        """The newer commits, decoded here in Python while threads in C++ read the checkpoint."""
+        with ThreadPoolExecutor(1, thread_name_prefix="tidegate-tail") as beside:
+            yield beside.submit(self._reading.tail).result
 
     def tombstones(self) -> pa.Table:
         """Every removed file that the log still knows of."""

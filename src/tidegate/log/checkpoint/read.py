@@ -299,7 +299,7 @@ def _fields(struct: pa.StructArray) -> list[pa.Array]:
 
 
 def in_order(work: Callable[[Any], list[T]], tasks: Iterable[Any]) -> Iterator[T]:
-    """Run ``work`` over ``tasks`` on a few threads, at most twice as many tasks ahead as threads."""
+    """Run ``work`` over ``tasks`` on a few threads, about as many tasks ahead as threads."""
     if WORKERS < 2 or (isinstance(tasks, Sized) and len(tasks) < 2):
         for task in tasks:
             yield from work(task)
@@ -308,7 +308,7 @@ def in_order(work: Callable[[Any], list[T]], tasks: Iterable[Any]) -> Iterator[T
         waiting: deque[Future[list[T]]] = deque()
         for task in tasks:
             waiting.append(pool.submit(work, task))
-            if len(waiting) > 2 * WORKERS:
+            if len(waiting) > WORKERS:
                 yield from waiting.popleft().result()
         while waiting:
             yield from waiting.popleft().result()

@@ -265,11 +265,11 @@ def _write_classic(snapshot: Snapshot) -> Written:
         }
     )
     file = _ParquetBytes(rows.schema)
+    for adds in stream:
+        file.write(rows.of("add", adds))
     tombstones = list(_tombstones(snapshot))
     for removes in tombstones:
         file.write(rows.of("remove", removes))
-    for adds in stream:
-        file.write(rows.of("add", adds))
     if file.rows > _FEW_ROWS:
         # On their own, the few other actions are found without scanning the files' rows.
         file.end_group()
@@ -316,10 +316,10 @@ def _write_v2(snapshot: Snapshot, top_level: str = "json") -> Written:
         actions, size, pending = actions + pending.rows, size + data.size, None
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for removes in _tombstones(snapshot):
-            yield rows.of("remove", removes)
         for adds in stream:
             yield rows.of("add", adds)
+        for removes in _tombstones(snapshot):
+            yield rows.of("remove", removes)
 
     for batch in batches():
         at = 0
