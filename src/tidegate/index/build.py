@@ -25,7 +25,9 @@ from tidegate.index.split import ROWS, SUFFIX, Packed, Source, pack
 from tidegate.index.stats import INDEXED, Collector, Columns
 from tidegate.schema.arrow import to_arrow_type
 
-BLOCK_ROWS = 1024
+# Stored rows that are compressed together, and where their file says how many: a hit costs a block.
+BLOCK_ROWS = 512
+BLOCK_KEY = b"tidegate.blockRows"
 HEAP = 100 << 20
 _LEAST_HEAP, _MOST_HEAP = 15_000_000, 4_000_000_000
 _SLICE = 8192
@@ -175,7 +177,8 @@ class RowFile:
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._schema = schema
         options = ipc.IpcWriteOptions(compression="zstd")
-        self._writer = ipc.new_file(str(path), schema, options=options)
+        told = schema.with_metadata({BLOCK_KEY: str(BLOCK_ROWS)})
+        self._writer = ipc.new_file(str(path), told, options=options)
         self._waiting: list[pa.RecordBatch] = []
         self._count = 0
 

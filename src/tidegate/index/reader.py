@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from tidegate.errors import DataFileCorruptError, QueryError
-from tidegate.index.build import BLOCK_ROWS
+from tidegate.index.build import BLOCK_KEY
 from tidegate.index.compile import Compiler
 from tidegate.index.fields import ROW, DocMapping, register
 from tidegate.index.names import Names
@@ -157,32 +157,38 @@ class OpenSplit:
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
     def _blocks(self, rows: Rows, columns: list[str]) -> pa.Table:
+        if len(rows) == self.num_rows and np.array_equal(rows, np.arange(self.num_rows)):
+            return self._reader(tuple(columns), threads=True).read_all()
         reader = self._reader(tuple(columns))
         if not len(rows):
             return reader.schema.empty_table()
-        if len(rows) == self.num_rows and np.array_equal(rows, np.arange(self.num_rows)):
-            return reader.read_all()
         ordered = np.all(rows[1:] >= rows[:-1]) if len(rows) > 1 else True
         order = None if ordered else np.argsort(rows, kind="stable")
         at = rows if order is None else rows[order]
         parts = []
-        blocks, starts = np.unique(at // BLOCK_ROWS, return_index=True)
+        size = _block_rows(reader.schema)
+        blocks, starts = np.unique(at // size, return_index=True)
         ends = np.append(starts[1:], len(at))
         for block, start, end in zip(blocks.tolist(), starts.tolist(), ends.tolist(), strict=True):
             batch = reader.get_batch(block)
-            within = at[start:end] - block * BLOCK_ROWS
-            parts.append(batch if len(within) == batch.num_rows else batch.take(pa.array(within)))
-        table = pa.Table.from_batches(parts, reader.schema)
+            within = at[start:end] - block * size
+            if len(within) == 1:
+                parts.append(batch.slice(within[0], 1))
+            else:
+                parts.append(batch if len(within) == batch.num_rows else batch.take(pa.array(within)))
+        # In one piece, so that a slice does not keep its whole block.
+        table = pa.Table.from_batches(parts, reader.schema).combine_chunks()
         if order is None:
             return table
         return table.take(pa.array(np.argsort(order, kind="stable")))
 
-    def _reader(self, columns: tuple[str, ...]) -> ipc.RecordBatchFileReader:
+    def _reader(self, columns: tuple[str, ...], *, threads: bool = False) -> ipc.RecordBatchFileReader:
+        """The stored columns; single blocks are too small for more than one thread."""
         data = self._bytes
         if data is None:
             raise QueryError("This split holds no rows of its own.")
         names = [f.column for f in self.mapping.stored]
-        options = ipc.IpcReadOptions(included_fields=[names.index(c) for c in columns], use_threads=True)
+        options = ipc.IpcReadOptions(included_fields=[names.index(c) for c in columns], use_threads=threads)
         return ipc.open_file(pa.BufferReader(data), options=options)
 
     @cached_property
@@ -218,6 +224,11 @@ class OpenSplit:
             document.add_text(field.name, text)
             out.append(_snippet(generator.snippet_from_doc(document), text, length))
         return out
+
+
+def _block_rows(stored: pa.Schema) -> int:
+    """How many rows lie in each block; a file that does not tell is from before they could differ."""
+    return int((stored.metadata or {}).get(BLOCK_KEY, b"1024"))
 
 
 def _snippet(found: Any, text: str, length: int) -> Snippet | None:
