@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.files.paths import refuse_outside
-from tidegate.log.checkpoint.read import conform, guard, in_order
+from tidegate.log.checkpoint.read import WORKERS, WORKERS_BESIDE, conform, guard, in_order
 from tidegate.log.dialect import Reader
 from tidegate.log.memory import steady_memory
 from tidegate.log.reading import LogReading
@@ -133,6 +133,7 @@ class LiveFiles:
             lambda: tail().keys,
             lambda live: [work(b) for b in finish(live)],
             large=self._reading.tail_bytes() > _LARGE_TAIL,
+            workers=WORKERS_BESIDE,
         )
 
     @contextmanager
@@ -211,6 +212,7 @@ def _survivors(
     finish: Callable[[pa.RecordBatch], list[T]],
     *,
     large: bool,
+    workers: int = WORKERS,
 ) -> Iterator[T]:
     """The rows of a checkpoint that no newer commit speaks of, in order, through ``finish``.
 
@@ -222,7 +224,8 @@ def _survivors(
         def whole(batch: pa.RecordBatch) -> list[T]:
             return [out for live in hide(prepare(batch), hidden()) for out in finish(live)]
 
-        return reader.batches(action, columns, whole)
+        return reader.batches(action, columns, whole, workers=workers)
     name = reader.checkpoint.files[0].info.name
-    live = hide_in_groups(reader.batches(action, columns, lambda batch: [prepare(batch)]), hidden)
-    return in_order(lambda batch: guard(name, lambda: finish(batch)), live)
+    read = reader.batches(action, columns, lambda batch: [prepare(batch)], workers=workers)
+    live = hide_in_groups(read, hidden)
+    return in_order(lambda batch: guard(name, lambda: finish(batch)), live, workers)

@@ -26,6 +26,9 @@ from tidegate.log.replay import keep_rows
 from tidegate.metadata import Metadata
 from tidegate.schema.mapping import logical_to_physical, mapping_mode
 
+# A column beside those of the files: whether the predicate keeps the row.
+_KEPT = "_kept"
+
 
 @dataclass(frozen=True)
 class FileScan:
@@ -77,9 +80,11 @@ class FileScan:
         return [b.select(list(self.columns)) for b in self._pruned(batch)]
 
     def _pruned(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-        if self.predicate is None:
-            return [batch]
-        mask = keep_mask(
+        return [batch] if self.predicate is None else keep_rows(batch, self._may_match(batch))
+
+    def _may_match(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        assert self.predicate is not None
+        return keep_mask(
             with_parsed_stats(batch, self.predicate, self.metadata)
             if "minValues" in self.form.prune
             else batch,
@@ -88,7 +93,6 @@ class FileScan:
             self.metadata.partition_columns,
             mapping_mode(self.metadata),
         )
-        return keep_rows(batch, mask)
 
     # ------------------------------------------------------------------ checkpoints
 
@@ -135,7 +139,11 @@ class FileScan:
         return out
 
     def before_replay(self) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-        """A batch of the checkpoint with the columns to reconcile and to prune by."""
+        """A batch of the checkpoint with the columns to reconcile by, and which rows the predicate keeps.
+
+        The predicate is asked here, where the newer commits need not be known yet: they are decoded
+        meanwhile.
+        """
         wanted = dict.fromkeys([*self.columns, *self.form.key])
         schema = (
             self.form.adds
@@ -146,7 +154,9 @@ class FileScan:
         def conformed(batch: pa.RecordBatch) -> pa.RecordBatch:
             flat = conform(batch, schema)
             parsed_at = batch.schema.get_field_index("stats_parsed")
-            return flat if parsed_at < 0 else flat.append_column("stats_parsed", batch.column(parsed_at))
+            if parsed_at >= 0:
+                flat = flat.append_column("stats_parsed", batch.column(parsed_at))
+            return flat if self.predicate is None else flat.append_column(_KEPT, self._may_match(flat))
 
         return conformed
 
@@ -158,7 +168,8 @@ class FileScan:
 
         def finished(live: pa.RecordBatch) -> list[pa.RecordBatch]:
             refuse_outside(live.column("path"))
-            return [self._project(kept, render, keep_parsed) for kept in self._pruned(live)]
+            kept = [live] if self.predicate is None else keep_rows(live, live.column(_KEPT))
+            return [self._project(rows, render, keep_parsed) for rows in kept]
 
         return finished
 

@@ -23,7 +23,7 @@ from tidegate.errors import (
 )
 from tidegate.log import names
 from tidegate.log.actions import CommitActions, Sidecar, Skip
-from tidegate.log.checkpoint.read import BatchFunction, ParquetPart, in_order
+from tidegate.log.checkpoint.read import WORKERS, BatchFunction, ParquetPart, in_order
 from tidegate.log.index_actions import decode_index_commit, unwrapped
 from tidegate.log.names import Kind
 from tidegate.log.replay import SmallState, small_state
@@ -143,7 +143,7 @@ class JsonCheckpointReader:
         return not field.startswith("add.stats_parsed")
 
     def batches(
-        self, action: str, columns: Sequence[str], process: BatchFunction
+        self, action: str, columns: Sequence[str], process: BatchFunction, *, workers: int = WORKERS
     ) -> Iterator[pa.RecordBatch]:
         """File actions as batches of ``columns``, through ``process``, in order."""
         _ = self.small
@@ -157,7 +157,7 @@ class JsonCheckpointReader:
                 for out in process(batch.select([c for c in columns if c in batch.schema.names]))
             ]
 
-        yield from in_order(work, range(self.count))
+        yield from in_order(work, range(self.count), workers)
 
 
 def _check(data: bytes, expected: str | None, name: str, who: str) -> None:

@@ -49,6 +49,8 @@ from tidegate.storage.store import Store
 BATCH_ROWS = 65_536
 GROUP_ROWS = 4 * BATCH_ROWS
 WORKERS = min(8, os.cpu_count() or 1)
+# Beside a caller who works on what is read as hard as its readers.
+WORKERS_BESIDE = max(1, WORKERS - 1)
 
 # One leaf of each action that is always set where the action is: its null count tells whether a
 # row group holds any.
@@ -262,7 +264,7 @@ class CheckpointReader:
         return any(leaf.startswith("add.stats_parsed.") for p in self.file_parts for leaf in p.leaves)
 
     def batches(
-        self, action: str, columns: Sequence[str], process: BatchFunction
+        self, action: str, columns: Sequence[str], process: BatchFunction, *, workers: int = WORKERS
     ) -> Iterator[pa.RecordBatch]:
         """File actions as batches of ``columns`` (paths below the action), through ``process``.
 
@@ -286,7 +288,7 @@ class CheckpointReader:
                 ],
             )
 
-        yield from in_order(work, tasks)
+        yield from in_order(work, tasks, workers)
 
 
 def sidecar_name(sidecar: Sidecar) -> str:
@@ -298,17 +300,17 @@ def _fields(struct: pa.StructArray) -> list[pa.Array]:
     return [struct.field(i) for i in range(struct.type.num_fields)]
 
 
-def in_order(work: Callable[[Any], list[T]], tasks: Iterable[Any]) -> Iterator[T]:
+def in_order(work: Callable[[Any], list[T]], tasks: Iterable[Any], workers: int = WORKERS) -> Iterator[T]:
     """Run ``work`` over ``tasks`` on a few threads, about as many tasks ahead as threads."""
     if WORKERS < 2 or (isinstance(tasks, Sized) and len(tasks) < 2):
         for task in tasks:
             yield from work(task)
         return
-    with ThreadPoolExecutor(WORKERS, thread_name_prefix="tidegate-checkpoint") as pool:
+    with ThreadPoolExecutor(workers, thread_name_prefix="tidegate-checkpoint") as pool:
         waiting: deque[Future[list[T]]] = deque()
         for task in tasks:
             waiting.append(pool.submit(work, task))
-            if len(waiting) > WORKERS:
+            if len(waiting) > workers:
                 yield from waiting.popleft().result()
         while waiting:
             yield from waiting.popleft().result()
