@@ -168,12 +168,29 @@ class LocalStore:
         except OSError as error:
             raise self._failed(f"{name!r} could not be written", error, name) from error
 
+    @contextmanager
+    def replacing(self, name: str) -> Iterator[str]:
+        """The path of an empty file for the caller to write and sync; it takes ``name`` when the block ends.
+
+        If the block fails the file is gone, and ``name`` is what it was.
+        """
+        directory, _, leaf = self._path(name).rpartition("/")
+        logger.debug("put %s/%s, as it is made", directory, leaf)
+        try:
+            directory_fd = open_directory(directory)
+            try:
+                with temporary(directory_fd, b"", durable=False) as temp:
+                    yield f"{directory}/{temp}"
+                    _rename_over(directory_fd, temp, leaf)
+                self._settle(directory_fd, name)
+            finally:
+                os.close(directory_fd)
+        except OSError as error:
+            raise self._failed(f"{name!r} could not be written", error, name) from error
+
     def _replace(self, directory_fd: int, leaf: str, data: Buffer) -> None:
         with temporary(directory_fd, data) as temp:
-            # Hadoop checks NAME against .NAME.crc. Gone before the new bytes appear, no death between
-            # the two leaves a checksum that refutes them.
-            unlink(_companion(leaf), directory_fd)
-            os.replace(temp, leaf, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
+            _rename_over(directory_fd, temp, leaf)
 
     def _publish(self, directory_fd: int, leaf: str, data: Buffer, durable: bool) -> None:
         if not (self._nameless and self._publish_nameless(directory_fd, leaf, data, durable)):
@@ -286,6 +303,13 @@ def _status(path: str) -> os.stat_result:
 
 def _info(name: str, status: os.stat_result) -> FileInfo:
     return FileInfo(name, status.st_size, status.st_mtime_ns // 1_000_000)
+
+
+def _rename_over(directory_fd: int, temp: str, leaf: str) -> None:
+    # Hadoop checks NAME against .NAME.crc. Gone before the new bytes appear, no death between
+    # the two leaves a checksum that refutes them.
+    unlink(_companion(leaf), directory_fd)
+    os.replace(temp, leaf, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
 
 
 def _companion(leaf: str) -> str:

@@ -51,6 +51,7 @@ from tidegate.log.memory import steady_memory
 from tidegate.log.reading import Ground
 from tidegate.log.segment import Checkpoint, LogFile
 from tidegate.log.snapshot import Snapshot, read_hint
+from tidegate.storage.drafts import Draft, MemoryDraft, drafting
 from tidegate.storage.store import FileInfo
 
 _log = logging.getLogger(__name__)
@@ -63,14 +64,14 @@ _STEP_ROWS = 4_096
 _SMALL_TABLE = 16_384
 
 
-class _ParquetBytes:
-    """A parquet file being written into memory, in row groups of one size, counting its rows."""
+class _ParquetFile:
+    """A parquet file being written, in row groups of one size, counting its rows."""
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self._sink = pa.BufferOutputStream()
+    def __init__(self, schema: pa.Schema, draft: Draft) -> None:
+        self._draft = draft
         self._schema = schema
         self._writer = pq.ParquetWriter(
-            self._sink,
+            draft.sink,
             schema,
             compression="snappy",
             use_dictionary=False,
@@ -89,6 +90,7 @@ class _ParquetBytes:
             self.rows += batch.num_rows
             if self._rows_waiting >= GROUP_ROWS:
                 self.end_group()
+                self._draft.nudge()
 
     def end_group(self) -> None:
         """Close the row group: what is written next stands in another one."""
@@ -97,16 +99,30 @@ class _ParquetBytes:
             self._writer.write_table(table, row_group_size=self._rows_waiting)
             self._waiting, self._rows_waiting = [], 0
 
-    def finish(self) -> pa.Buffer:
+    def finish(self) -> int:
+        """End the file, read back how many rows it holds; its size in bytes."""
         self.end_group()
         self._writer.close()
-        data = self._sink.getvalue()
-        found = pq.ParquetFile(pa.BufferReader(data)).metadata.num_rows
-        if found != self.rows:
-            raise CheckpointCorruptError(
-                f"The checkpoint just written holds {found} rows instead of {self.rows}; it is not published."
-            )
-        return data
+        with self._draft.written() as data:
+            found = pq.ParquetFile(data).metadata.num_rows
+            if found != self.rows:
+                raise CheckpointCorruptError(
+                    f"The checkpoint just written holds {found} rows instead of {self.rows}; "
+                    "it is not published."
+                )
+            return int(data.size())
+
+
+class _ParquetBytes(_ParquetFile):
+    """The same in memory."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._memory = MemoryDraft()
+        super().__init__(schema, self._memory)
+
+    def bytes(self) -> pa.Buffer:
+        self.finish()
+        return self._memory.sink.getvalue()
 
 
 @dataclass(frozen=True)
@@ -267,28 +283,28 @@ def _write_classic(snapshot: Snapshot) -> Written:
             "domainMetadata": DOMAIN,
         }
     )
-    file = _ParquetBytes(rows.schema)
-    for adds in stream:
-        file.write(rows.of("add", adds))
-    tombstones = list(_tombstones(snapshot))
-    for removes in tombstones:
-        file.write(rows.of("remove", removes))
-    if file.rows > _FEW_ROWS:
-        # On their own, the few other actions are found without scanning the files' rows.
-        file.end_group()
-    for batch in _small_rows(snapshot, rows):
-        file.write(batch)
-    checksum = stream.checksum()
-    data = file.finish()
     name = names.classic(snapshot.version)
-    snapshot.log.store.put(snapshot.log.path(name), data)
+    with drafting(snapshot.log.store, snapshot.log.path(name)) as draft:
+        file = _ParquetFile(rows.schema, draft)
+        for adds in stream:
+            file.write(rows.of("add", adds))
+        tombstones = list(_tombstones(snapshot))
+        for removes in tombstones:
+            file.write(rows.of("remove", removes))
+        if file.rows > _FEW_ROWS:
+            # On their own, the few other actions are found without scanning the files' rows.
+            file.end_group()
+        for batch in _small_rows(snapshot, rows):
+            file.write(batch)
+        checksum = stream.checksum()
+        length = file.finish()
     hint = Hint(
         version=snapshot.version,
         size=file.rows,
-        size_in_bytes=data.size,
+        size_in_bytes=length,
         num_of_add_files=stream.counts.files,
     )
-    placed = _placed(snapshot, name, data.size)
+    placed = _placed(snapshot, name, length)
     return Written(hint, checksum, placed, stream.ground(placed, tombstones))
 
 
@@ -312,7 +328,7 @@ def _write_v2(snapshot: Snapshot, top_level: str = "json") -> Written:
         nonlocal pending, actions, size
         if pending is None:
             return
-        data = pending.finish()
+        data = pending.bytes()
         name = f"{uuid.uuid4()}.parquet"
         log.store.put_if_absent(log.path(f"{names.SIDECAR_DIR}/{name}"), data)
         sidecars.append(Sidecar(path=name, size_in_bytes=data.size, modification_time=log.clock()))
@@ -384,7 +400,7 @@ def _v2_parquet(snapshot: Snapshot, sidecars: list[Sidecar], tags: dict[str, str
         file.write(batch)
     named = [msgspec.to_builtins(s) for s in sidecars]
     file.write(rows.of("sidecar", pa.array(named, SIDECAR)))
-    return file.finish()
+    return file.bytes()
 
 
 def write_checksum(snapshot: Snapshot, checksum: Checksum | None) -> None:
