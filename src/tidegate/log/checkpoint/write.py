@@ -8,6 +8,7 @@ Specification: "Checkpoints", "Checkpoint Schema", "V2 Spec", "Last Checkpoint F
 
 from __future__ import annotations
 
+import itertools
 import logging
 import uuid
 from collections.abc import Iterator
@@ -185,6 +186,7 @@ class _Stream:
         self.boundaries = known[1] if known is not None else checksums.BOUNDARIES
         self.counts = checksums.count([], self.boundaries)
         self.few: list[Add] | None = []
+        self._tombstones: list[pa.StructArray] = []
         self._written: list[pa.RecordBatch] | None = [] if self.layout.json_stats else None
 
     def __iter__(self) -> Iterator[pa.StructArray]:
@@ -205,8 +207,23 @@ class _Stream:
                     self.few = None
             yield shaped
 
-    def ground(self, checkpoint: Checkpoint, removes: list[pa.StructArray]) -> Ground | None:
+    def rows(self) -> Iterator[tuple[str, pa.StructArray]]:
+        """Removes, then adds: who goes by paths alone, and takes the last word, must find the files live.
+
+        The first adds are asked for first, so that the checkpoint before is read while the commits
+        since, which both need, are decoded.
+        """
+        adds = iter(self)
+        first = list(itertools.islice(adds, 1))
+        self._tombstones = list(_tombstones(self.snapshot))
+        for removes in self._tombstones:
+            yield "remove", removes
+        for values in itertools.chain(first, adds):
+            yield "add", values
+
+    def ground(self, checkpoint: Checkpoint) -> Ground | None:
         """What was written, kept for the next checkpoint if it is little enough."""
+        removes = self._tombstones
         if self._written is None or sum(map(len, removes)) > _SMALL_TABLE:
             return None
         wanted = [*ADD_SCHEMA.names, *(["stats_parsed"] if self.layout.parsed_stats is not None else [])]
@@ -286,11 +303,8 @@ def _write_classic(snapshot: Snapshot) -> Written:
     name = names.classic(snapshot.version)
     with drafting(snapshot.log.store, snapshot.log.path(name)) as draft:
         file = _ParquetFile(rows.schema, draft)
-        for adds in stream:
-            file.write(rows.of("add", adds))
-        tombstones = list(_tombstones(snapshot))
-        for removes in tombstones:
-            file.write(rows.of("remove", removes))
+        for action, values in stream.rows():
+            file.write(rows.of(action, values))
         if file.rows > _FEW_ROWS:
             # On their own, the few other actions are found without scanning the files' rows.
             file.end_group()
@@ -305,7 +319,7 @@ def _write_classic(snapshot: Snapshot) -> Written:
         num_of_add_files=stream.counts.files,
     )
     placed = _placed(snapshot, name, length)
-    return Written(hint, checksum, placed, stream.ground(placed, tombstones))
+    return Written(hint, checksum, placed, stream.ground(placed))
 
 
 def _placed(snapshot: Snapshot, name: str, size: int) -> Checkpoint:
@@ -335,10 +349,8 @@ def _write_v2(snapshot: Snapshot, top_level: str = "json") -> Written:
         actions, size, pending = actions + pending.rows, size + data.size, None
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for adds in stream:
-            yield rows.of("add", adds)
-        for removes in _tombstones(snapshot):
-            yield rows.of("remove", removes)
+        for action, values in stream.rows():
+            yield rows.of(action, values)
 
     for batch in batches():
         at = 0
