@@ -18,7 +18,7 @@ settings.register_profile(
     "default",
     derandomize=True,
     deadline=None,
-    max_examples=40,
+    max_examples=25,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile(

@@ -97,7 +97,7 @@ def test_a_drop_that_dies_anywhere_leaves_a_table_for_everybody_and_can_be_repea
     feature: str, deep: bool
 ) -> None:
     protected = feature in PROTECTED
-    seen = deaths(using(feature, **KEEP), feature, truncate=False, step=1 if deep else 7 if protected else 2)
+    seen = deaths(using(feature, **KEEP), feature, truncate=False, step=1 if deep else 11 if protected else 2)
     assert seen >= ((14 if protected else 2) if deep else 1)
 
 

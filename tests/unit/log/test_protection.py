@@ -303,7 +303,7 @@ def test_a_cleanup_that_dies_anywhere_obeys_and_the_next_one_finishes(
     layout: str, when: str, checksums: bool, deep: bool
 ) -> None:
     # Every single operation in a deep run, some of them otherwise.
-    step = 1 if deep else 5
+    step = 1 if deep else 8
     boundary, made, start = LAYOUTS[layout]
     base = protected(boundary, checkpoints=made, checksums=checksums)
     done = base.survivor()
