@@ -18,6 +18,7 @@ from tidegate.errors import (
     InvalidCommitError,
     LogError,
     LogTruncatedError,
+    OptionError,
     TimestampOutOfRangeError,
     VersionNotFoundError,
 )
@@ -107,6 +108,8 @@ def in_commit_timestamp(log: TableLog, found: LogFile) -> int:
 
 def history(log: TableLog, version: int, limit: int | None = None) -> list[dict[str, Any]]:
     """One entry per commit up to ``version`` that is still in the log, newest first."""
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise OptionError(f"The limit of a history is a number of commits from 0 on, not {limit!r}.")
     listing = log.listing(0, version)
     commits = _sorted_commits(listing, 0, version)
     times = modification_times(commits)

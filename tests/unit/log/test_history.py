@@ -278,6 +278,16 @@ def test_history_is_cut_and_reads_no_more_than_asked_for(limit: int, versions: l
     assert sorted(read) == sorted(f"{LOG}/{commit(v)}" for v in versions)
 
 
+@pytest.mark.parametrize("limit", ["x", -1, True, 1.5])
+def test_a_limit_that_is_no_number_of_commits_is_refused_before_anything_is_read(limit: Any) -> None:
+    table = small_table()
+    snapshot = table.load()
+    table.memory.journal.clear()
+    with pytest.raises(OptionError, match="number of commits"):
+        snapshot.history(limit)
+    assert table.memory.journal == []
+
+
 def test_history_of_an_old_version_ends_there() -> None:
     assert [e["version"] for e in small_table().load(2).history()] == [2, 1, 0]
 
