@@ -22,6 +22,7 @@ from tidegate.log.history import in_commit_era, in_commit_timestamp, modificatio
 from tidegate.log.names import Kind
 from tidegate.log.segment import Checkpoint, Listing
 from tidegate.log.snapshot import Snapshot
+from tidegate.storage.local import LocalStore
 from tidegate.storage.store import FileInfo
 
 _log = logging.getLogger(__name__)
@@ -152,6 +153,9 @@ def clean_up(snapshot: Snapshot, *, before: int | None = None) -> Cleanup | None
         for name in plan.checkpoints:
             log.store.delete([name])
     log.store.delete(list(_orphan_sidecars(snapshot, before)))
+    if isinstance(log.store, LocalStore):
+        for directory in (log.log_dir, log.path(names.SIDECAR_DIR)):
+            log.store.sweep(directory, min(before, log.clock() - _DAY))
     return plan
 
 

@@ -103,6 +103,23 @@ class LocalStore:
             if stat.S_ISREG(status.st_mode):
                 yield _info(below + key, status)
 
+    def folders(self, directory: str) -> list[FileInfo]:
+        """The directories directly in ``directory``; links to some are not among them."""
+        directory = check_directory(directory, self._root)
+        below = f"{directory}/" if directory else ""
+        found = []
+        try:
+            with os.scandir(self._prefix + below) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        with suppress(FileNotFoundError):
+                            found.append(_info(below + entry.name, entry.stat()))
+        except _NOT_A_FILE:
+            return []
+        except OSError as error:
+            raise self._failed(f"The directory {below!r} could not be listed", error) from error
+        return sorted(found, key=lambda info: info.name)
+
     def get(self, name: str) -> bytes:
         """All bytes of ``name``."""
         path = self._path(name)
@@ -274,6 +291,35 @@ class LocalStore:
         for directory in touched:
             with suppress(FileNotFoundError):
                 sync_path(directory)
+
+    def sweep(self, directory: str, before: int) -> int:
+        """Remove what writers that died had begun in ``directory`` before a time (ms); how many files."""
+        directory = check_directory(directory, self._root)
+        gone = 0
+        try:
+            with os.scandir(self._prefix + directory) as entries:
+                for entry in entries:
+                    if not entry.name.startswith(TEMP_PREFIX):
+                        continue
+                    with suppress(FileNotFoundError):
+                        if entry.stat().st_mtime_ns // 1_000_000 < before:
+                            gone += unlink(entry.path)
+        except _NOT_A_FILE:
+            return gone
+        except OSError as error:
+            raise self._failed(f"What was begun in {directory!r} could not be removed", error) from error
+        return gone
+
+    def remove_folders(self, names: Iterable[str]) -> list[str]:
+        """Remove directories that are empty, in the order given; those that were. The others stay."""
+        gone = []
+        for name in names:
+            path = self._path(name)
+            logger.debug("remove directory %s", path)
+            with suppress(OSError):
+                os.rmdir(path)
+                gone.append(name)
+        return gone
 
     # ------------------------------------------------------------------ helpers
 

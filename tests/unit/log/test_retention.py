@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -26,8 +28,13 @@ from support.tables import (
 from tidegate.errors import UnsupportedWriterFeatureError, VersionNotFoundError
 from tidegate.log.checkpoint.write import write_checkpoint
 from tidegate.log.retention import clean_up, cutoff
+from tidegate.log.snapshot import load
+from tidegate.log.table_log import TableLog
 from tidegate.log.verify import verify
+from tidegate.metadata import Metadata
 from tidegate.storage import MemoryStore, StoreDied
+from tidegate.storage.disk import TEMP_PREFIX
+from tidegate.transaction.transaction import Transaction
 
 KEEP = {
     "delta.logRetentionDuration": "interval 3 days",
@@ -417,3 +424,15 @@ def test_a_reader_that_opened_before_the_cleanup_is_served_or_told() -> None:
         except VersionNotFoundError:
             assert version < 5
     assert isinstance(table.store, MemoryStore)
+
+
+def test_a_cleanup_takes_along_what_dead_writers_had_begun(tmp_path: Path) -> None:
+    transaction = Transaction.begin(tmp_path)
+    transaction.update_metadata(Metadata(id="t", schema_string='{"type":"struct","fields":[]}'))
+    transaction.commit(operation="CREATE TABLE")
+    old, young = (tmp_path / LOG / f"{TEMP_PREFIX}{name}" for name in ("old", "young"))
+    for begun in (old, young):
+        begun.write_bytes(b"half a checkpoint")
+    os.utime(old, (1_000, 1_000))
+    clean_up(load(TableLog.at(tmp_path)))
+    assert (old.exists(), young.exists()) == (False, True)

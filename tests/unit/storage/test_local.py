@@ -387,3 +387,19 @@ def test_a_directory_is_not_deleted_as_a_file(store: LocalStore) -> None:
     with pytest.raises(StorageError, match="could not be deleted"):
         store.delete(["d"])
     assert store.get("d/a") == b"x"
+
+
+# ---------------------------------------------------------------------------- what the dead leave
+
+
+def test_what_a_dead_writer_left_is_swept_away_and_what_a_living_one_has_begun_is_not(root: Path) -> None:
+    store = LocalStore(root)
+    store.put("log/a", b"1")
+    for name, seconds in (("old", 1_000), ("young", 3_000)):
+        begun = root / "log" / f"{TEMP_PREFIX}{name}"
+        begun.write_bytes(b"half")
+        os.utime(begun, (seconds, seconds))
+    os.utime(root / "log" / "a", (1, 1))
+    assert store.sweep("log", 2_000_000) == 1
+    assert on_disk(root) == [f"log/{TEMP_PREFIX}young", "log/a"]
+    assert store.sweep("nowhere", 2_000_000) == 0
