@@ -168,7 +168,7 @@ def test_many_files_are_deleted_by_the_tasks_of_a_job(
     from tidegate.log.table_log import TableLog
 
     def not_here(*_: object) -> None:
-        raise AssertionError("the driver deletes")
+        raise AssertionError("the driver does it")
 
     _append(spark, table, 0, 4)
     before = rows(table)
@@ -181,6 +181,8 @@ def test_many_files_are_deleted_by_the_tasks_of_a_job(
     with pytest.raises(AssertionError):
         vacuum_spark.vacuum(spark, TableLog.at(table))
     monkeypatch.setattr(vacuum_spark, "MANY", 29)
+    monkeypatch.setattr(vacuum_spark, "MANY_FOLDERS", 1)
+    monkeypatch.setattr(vacuum_spark, "list_here", not_here)
     assert vacuum_spark.vacuum(spark, TableLog.at(table)).count == 30
     assert not list(Path(table).rglob("*orphan*"))
     assert rows(table) == before

@@ -75,6 +75,7 @@ def _facts(done: Vacuumed) -> dict[str, Any]:
         "dryRun": done.dry_run,
         "retentionHours": done.retention_ms / 3_600_000,
         "numFiles": done.count,
+        "numFolders": len(done.folders),
         "sizeInBytes": done.size,
         "versions": list(done.versions),
     }
@@ -86,4 +87,5 @@ def _show(done: Vacuumed, url: str) -> None:
     if not done.dry_run and done.count > _SHOWN:
         screen.line(f"... and {screen.number(done.count - _SHOWN)} more")
     what = "would be deleted from" if done.dry_run else "deleted from"
-    screen.line(f"{screen.plural(done.count, 'file')} ({screen.size(done.size)}) {what} {url}")
+    folders = f" and {screen.plural(len(done.folders), 'empty folder')}" if done.folders else ""
+    screen.line(f"{screen.plural(done.count, 'file')} ({screen.size(done.size)}){folders} {what} {url}")

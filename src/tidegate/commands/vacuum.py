@@ -3,13 +3,14 @@
 Kept are: live files, files removed within the retention, the deletion vectors and change files of
 both, and whatever is younger than the retention, which a writer may be about to commit. What is
 kept is decided first, from the log; everything else below the table may go. ``full`` lists the
-storage, ``lite`` takes its candidates from the commits since the last VACUUM.
+storage, ``lite`` takes its candidates from the commits since the last VACUUM. On a disk, folders that
+stood empty for the retention go too: those that an earlier VACUUM emptied.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,7 +21,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate import properties
-from tidegate.commands.table_names import below, hidden, vector_names
+from tidegate.commands.table_names import below, vector_names
+from tidegate.commands.vacuum_listing import (
+    FILES,
+    THREADS,
+    Found,
+    Lister,
+    from_inventory,
+    idle_folders,
+    listed,
+)
 from tidegate.errors import (
     CatalogManagedError,
     FileMissingError,
@@ -34,7 +44,7 @@ from tidegate.log.history import in_commit_era, in_commit_timestamp, modificatio
 from tidegate.log.segment import LogFile, list_log
 from tidegate.log.snapshot import Snapshot, load, read_commits
 from tidegate.log.table_log import TableLog
-from tidegate.schema.mapping import mapping_mode, physical_name
+from tidegate.storage.local import LocalStore
 from tidegate.transaction.pending import Operation
 from tidegate.transaction.transaction import Transaction
 
@@ -43,7 +53,6 @@ LAST_VACUUM = "_last_vacuum_info"
 _HOUR = 3_600_000
 _DAY = 24 * _HOUR
 _CHUNK = 1_000
-_THREADS = 8
 
 Mode = Literal["full", "lite"]
 Progress = Callable[[str, int, int | None], None]
@@ -60,6 +69,8 @@ class Vacuumed:
     retention_ms: int
     dry_run: bool
     versions: tuple[int, ...] = ()
+    # On a disk: folders that were empty before, and are not counted among the files.
+    folders: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
@@ -103,13 +114,15 @@ def vacuum(
     inventory: pa.Table | None = None,
     check_retention: bool = True,
     log_commits: bool = True,
+    lister: Lister | None = None,
     delete: Deleter | None = None,
     progress: Progress | None = None,
 ) -> Vacuumed:
     """Delete what no version of the last ``retention_hours`` needs; by default the table's own retention.
 
     ``inventory`` replaces the listing: columns ``path``, ``length``, ``isDir``, ``modificationTime``
-    (milliseconds). ``delete`` does the deleting where something else than threads of this process is to.
+    (milliseconds). ``lister`` and ``delete`` list and delete where something else than threads of this
+    process is to.
     """
     snapshot = load(log)
     _check_protocol(snapshot)
@@ -123,36 +136,41 @@ def vacuum(
     guard = protected(snapshot, cutoff)
     report("listing", 0, None)
     if mode == "lite":
-        found, last = _from_log(snapshot, cutoff)
+        files, last = _from_log(snapshot, cutoff)
+        found = Found(files)
     else:
-        found = _listed(snapshot) if inventory is None else _inventory(log.url, inventory)
+        found = listed(snapshot, lister) if inventory is None else from_inventory(log.url, inventory)
         last = _latest_outside(snapshot, cutoff)
-    found = found.filter(pc.less(found.column("modified"), cutoff))
-    going = found.filter(pc.invert(pc.is_in(found.column("name"), value_set=guard.array())))
+    going = found.files.filter(pc.less(found.files.column("modified"), cutoff))
+    going = going.filter(pc.invert(pc.is_in(going.column("name"), value_set=guard.array())))
     going = _without_recent_changes(snapshot, going, cutoff)
     size = int(pc.sum(going.column("size")).as_py() or 0)
     names = going.column("name").combine_chunks() if going.num_rows else pa.array([], pa.string())
+    folders = idle_folders(found, cutoff)
     if dry_run:
-        return Vacuumed(names, size, retention, True)
+        return Vacuumed(names, size, retention, True, folders=tuple(folders))
     versions = []
     if log_commits:
-        versions.append(_note_start(snapshot, names, size, retention, retention_hours, check_retention))
+        metrics = {"numFilesToDelete": len(names) + len(folders), "sizeOfDataToDelete": size}
+        versions.append(_note_start(snapshot, metrics, retention, retention_hours, check_retention))
     names = _still_unneeded(snapshot, names, cutoff, own=len(versions))
     try:
         (delete or delete_here)(log, names, report)
+        folders = _without(log, folders)
     except BaseException:
         # What went wrong is the answer, also where not even this can be written down.
         with suppress(TidegateError):
             if log_commits:
-                _note_end(log, "FAILED", 0)
+                _note_end(log, "FAILED", {})
         raise
     if log_commits:
-        versions.append(_note_end(log, "COMPLETED", len(names)))
+        metrics = {"numDeletedFiles": len(names) + len(folders), "numVacuumedDirectories": found.folders}
+        versions.append(_note_end(log, "COMPLETED", metrics))
     if last is not None:
         text = msgspec.json.encode(_LastVacuum(last))
         log.store.put(log.path(LAST_VACUUM), text)
     _log.info("%s: VACUUM deleted %d files, %d bytes", log.url, len(names), size)
-    return Vacuumed(names, size, retention, False, tuple(versions))
+    return Vacuumed(names, size, retention, False, tuple(versions), tuple(folders))
 
 
 def _nothing(what: str, done: int, total: int | None) -> None:
@@ -246,54 +264,6 @@ def _commits_since(snapshot: Snapshot, moment: int) -> Iterator[tuple[LogFile, C
 
 # ---------------------------------------------------------------------------- candidates
 
-_FOUND = pa.schema([("name", pa.string()), ("size", pa.int64()), ("modified", pa.int64())])
-
-
-def _listed(snapshot: Snapshot) -> pa.Table:
-    """Every file below the table that is the table's business."""
-    mode = mapping_mode(snapshot.metadata)
-    partitions = [physical_name(f, mode) for f in snapshot.metadata.partition_schema.fields]
-    partitions += [f.name for f in snapshot.metadata.partition_schema.fields]
-    names: list[str] = []
-    sizes: list[int] = []
-    times: list[int] = []
-    for info in snapshot.log.store.list_from("", recursive=True):
-        if not hidden(info.name, partitions):
-            names.append(info.name)
-            sizes.append(info.size)
-            times.append(info.modified)
-    return pa.table([names, sizes, times], schema=_FOUND)
-
-
-def _inventory(root: str, given: pa.Table) -> pa.Table:
-    """An inventory, as a listing."""
-    needed = {"path", "length", "isDir", "modificationTime"}
-    missing = needed - set(given.column_names)
-    if missing:
-        raise OptionError(
-            f"The inventory has no column {', '.join(sorted(missing))}.",
-            hint="It needs path string, length bigint, isDir boolean, modificationTime bigint.",
-            errorClass="DELTA_INVALID_INVENTORY_SCHEMA",
-        )
-    files = given.filter(pc.invert(pc.fill_null(given.column("isDir"), False)))
-    names = []
-    for path in files.column("path").to_pylist():
-        # Inventories are listings: paths are literal, not URI-encoded as in the log.
-        plain = path.removeprefix("file:") if path.startswith("file:") else path
-        plain = "/" + plain.lstrip("/") if path.startswith("file:") else plain
-        prefix = root.rstrip("/") + "/"
-        names.append(plain[len(prefix) :] if plain.startswith(prefix) else plain)
-    table = pa.table(
-        [
-            pa.array(names, pa.string()),
-            files.column("length").cast(pa.int64()),
-            files.column("modificationTime").cast(pa.int64()),
-        ],
-        schema=_FOUND,
-    )
-    mask = [not (hidden(n) or n.startswith("/") or "://" in n) for n in names]
-    return table.filter(pa.array(mask, pa.bool_()))
-
 
 def _latest_outside(snapshot: Snapshot, cutoff: int) -> int | None:
     """The newest version that was committed before ``cutoff``."""
@@ -323,7 +293,7 @@ def _from_log(snapshot: Snapshot, cutoff: int) -> tuple[pa.Table, int | None]:
     first = min(listing.commits, default=0)
     begin = 0 if start is None else start + 1
     if last is None or begin > last:
-        return _FOUND.empty_table(), last if last is not None else start
+        return FILES.empty_table(), last if last is not None else start
     if first > begin:
         raise MaintenanceRefusedError(
             f"VACUUM LITE needs the commits from version {begin} on, and the log begins at {first}.",
@@ -353,10 +323,10 @@ def _headed(log: TableLog, names: Sequence[str]) -> pa.Table:
             return None
         return name, info.size, info.modified
 
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="tidegate-vacuum") as pool:
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="tidegate-vacuum") as pool:
         rows = [r for r in pool.map(head, names) if r is not None]
     columns: list[Any] = [list(c) for c in zip(*rows, strict=True)] if rows else [[], [], []]
-    return pa.table(columns, schema=_FOUND)
+    return pa.table(columns, schema=FILES)
 
 
 def _last_vacuum(log: TableLog) -> int | None:
@@ -381,26 +351,29 @@ def delete_here(log: TableLog, names: pa.Array, report: Progress) -> None:
         log.store.delete(chunk.to_pylist())
         return len(chunk)
 
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="tidegate-vacuum") as pool:
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="tidegate-vacuum") as pool:
         for count in pool.map(one, chunks):
             done += count
             report("deleting", done, total)
 
 
+def _without(log: TableLog, folders: Sequence[str]) -> list[str]:
+    """Remove folders of a disk; those that were empty still."""
+    return log.store.remove_folders(folders) if isinstance(log.store, LocalStore) else []
+
+
 def _note_start(
-    snapshot: Snapshot, names: pa.Array, size: int, retention: int, hours: float | None, check: bool
+    snapshot: Snapshot, metrics: Mapping[str, int], retention: int, hours: float | None, check: bool
 ) -> int:
     parameters: dict[str, Any] = {"retentionCheckEnabled": str(check).lower()}
     if hours is not None:
         parameters["specifiedRetentionMillis"] = retention
     parameters["defaultRetentionMillis"] = snapshot.metadata.property(properties.DELETED_FILE_RETENTION)
-    metrics = {"numFilesToDelete": len(names), "sizeOfDataToDelete": size}
     transaction = Transaction(snapshot.log, snapshot)
     return transaction.commit(operation=Operation("VACUUM START", parameters), metrics=metrics).version
 
 
-def _note_end(log: TableLog, status: str, deleted: int) -> int:
+def _note_end(log: TableLog, status: str, metrics: Mapping[str, int]) -> int:
     transaction = Transaction.begin(log)
-    metrics = {"numDeletedFiles": deleted, "numVacuumedDirectories": 0}
     operation = Operation("VACUUM END", {"status": status})
     return transaction.commit(operation=operation, metrics=metrics).version

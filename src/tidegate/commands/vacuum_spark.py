@@ -1,13 +1,14 @@
-"""VACUUM in a Spark session: its confs, an inventory that is a DataFrame, and deleting by its tasks.
+"""VACUUM in a Spark session: its confs, an inventory that is a DataFrame, listing and deleting by its tasks.
 
-Few files are deleted by threads of the driver. Many are spread over the executors, who need Tidegate
-installed for it; where they have not, the driver deletes them after all.
+Few folders are listed and few files deleted by threads of the driver. Many are spread over the
+executors, who need Tidegate installed for it; where they have not, the driver does it after all.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F
 
 from tidegate.commands import vacuum as vacuuming
 from tidegate.commands.vacuum import Deleter, Mode, Progress, Vacuumed, delete_here
+from tidegate.commands.vacuum_listing import FILES, Lister, as_table, list_here, ranges, within
 from tidegate.log.table_log import TableLog
 from tidegate.spark.confs import conf, text
 from tidegate.storage.opening import open_store
@@ -24,6 +26,10 @@ _log = logging.getLogger(__name__)
 # So many files are worth a job of Spark, in tasks of so many each.
 MANY = 100_000
 _PER_TASK = 10_000
+# So many folders are, too; in at most so many tasks.
+MANY_FOLDERS = 1_000
+_LISTINGS = 256
+T = TypeVar("T")
 
 
 def vacuum(
@@ -45,8 +51,48 @@ def vacuum(
         inventory=None if inventory is None else _arrow(inventory),
         check_retention=conf(spark, "retentionDurationCheck.enabled", True),
         log_commits=conf(spark, "vacuum.logging.enabled", True),
+        lister=_lister(spark),
         delete=_deleter(spark),
     )
+
+
+def _lister(spark: SparkSession) -> Lister:
+    """Lists in this process or on Spark, by how many folders there are."""
+
+    def lister(log: TableLog, at: Sequence[str]) -> pa.Table:
+        if len(at) < MANY_FOLDERS or log.url.startswith("memory:"):
+            return list_here(log, at)
+        done = _by_tasks(log, "lists", lambda: list_on_spark(spark, log, at))
+        return list_here(log, at) if done is None else done
+
+    return lister
+
+
+def list_on_spark(spark: SparkSession, log: TableLog, at: Sequence[str]) -> pa.Table:
+    """All files below the table, listed by tasks of a Spark job between the folders ``at``."""
+    bounds = ranges(at, _LISTINGS)
+    url = log.url
+
+    def listing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        store = open_store(url)
+        for batch in batches:
+            for row in batch.to_pylist():
+                yield from as_table(within(store, (row["start"], row["end"]))).to_batches()
+
+    frame = spark.createDataFrame(bounds, "start string, end string").repartition(len(bounds))
+    found = frame.mapInArrow(listing, "name string, size bigint, modified bigint").toArrow()
+    return found.cast(FILES).sort_by("name")
+
+
+def _by_tasks(log: TableLog, doing: str, run: Callable[[], T]) -> T | None:
+    """What the executors answer; None if they have no Tidegate to do it with."""
+    try:
+        return run()
+    except PySparkException as e:
+        if "No module named 'tidegate'" not in str(e):
+            raise
+        _log.warning("%s: the executors have no Tidegate, so the driver %s", log.url, doing)
+        return None
 
 
 def _deleter(spark: SparkSession) -> Deleter:
@@ -56,13 +102,8 @@ def _deleter(spark: SparkSession) -> Deleter:
 
     def delete(log: TableLog, names: pa.Array, report: Progress) -> None:
         if least is not None and len(names) > least and not log.url.startswith("memory:"):
-            try:
-                delete_on_spark(spark, log, names)
-            except PySparkException as e:
-                if "No module named 'tidegate'" not in str(e):
-                    raise
-                _log.warning("%s: the executors have no Tidegate, so the driver deletes", log.url)
-            else:
+            done = _by_tasks(log, "deletes", lambda: delete_on_spark(spark, log, names))
+            if done is not None:
                 report("deleting", len(names), len(names))
                 return
         delete_here(log, names, report)

@@ -191,6 +191,14 @@ class ObjectStore:
         logger.debug("list %s in %r from %r", self._url, directory, start)
         return self._in_order(directory, start, recursive)
 
+    def folders(self, directory: str) -> list[FileInfo]:
+        """The prefixes directly below ``directory``; none where listings come in no order to divide."""
+        directory = check_directory(directory, self._url)
+        if not self._ordered:
+            return []
+        found = self._attempt("list", directory, lambda: self._client.list_with_delimiter(directory or None))
+        return [FileInfo(name, 0, 0) for name in sorted(p.rstrip("/") for p in found["common_prefixes"])]
+
     def _in_order(self, directory: str, start: str, recursive: bool) -> Iterator[FileInfo]:
         if not self._ordered:
             yield from sorted(self._everything(directory, start, recursive), key=_name)

@@ -74,3 +74,12 @@ class Store(Protocol):
     def head(self, name: str) -> FileInfo:
         """Size and time of ``name``; ``FileMissingError`` if it is not there."""
         ...
+
+
+@runtime_checkable
+class Foldered(Protocol):
+    """A store that can tell which folders there are without listing what is in them."""
+
+    def folders(self, directory: str) -> list[FileInfo]:
+        """The folders directly below ``directory``, in order; their times are 0 where a store has none."""
+        ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from support.lifetimes import HOUR, Lifetime
 from support.tables import RawTable, features
 from tidegate.commands.table_names import below, hidden
 from tidegate.commands.vacuum import vacuum
+from tidegate.commands.vacuum_listing import listed, marks, ranges
 from tidegate.errors import (
     CatalogManagedError,
     MaintenanceRefusedError,
@@ -324,3 +326,61 @@ def test_companions_and_many_files_go_quickly_on_a_disk(tmp_path: Path) -> None:
     done = vacuum(log)
     assert done.count == 2_000
     assert sorted(p.name for p in tmp_path.iterdir()) == ["_delta_log"]
+
+
+# ---------------------------------------------------------------------------- listing in parts, and folders
+
+
+@given(
+    st.sets(st.text("ab/-=~_.é", min_size=1, max_size=8).map(lambda t: t.strip("/")), max_size=30),
+    st.integers(1, 12),
+)
+def test_ranges_cut_at_folders_hold_every_name_once(paths: set[str], most: int) -> None:
+    folders = sorted(f"{p}/" for p in paths if p)
+    cut = ranges(folders, most)
+    assert len(cut) <= max(most, 2)
+    names = sorted({*paths, *(f"{f}x" for f in folders), "", "zz"})
+    held = [n for n in names for start, end in cut if n >= start and (end is None or n < end)]
+    assert held == names
+
+
+def test_a_disk_of_many_folders_is_listed_in_parts_and_nothing_is_missed(tmp_path: Path) -> None:
+    raw = RawTable.on_disk(tmp_path)
+    raw.create()
+    wanted = set()
+    for name in ["a.parquet", "z.parquet", "p=1-x.parquet", "_delta_index/i", "_hidden/h", "p=1/.tmp/t"]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+        wanted |= {name} if "hidden" not in name and ".tmp" not in name else set()
+    for i in range(30):
+        for name in (f"p={i}/q={i % 3}/f.parquet", f"p={i}/f.parquet"):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_bytes(b"x")
+            wanted.add(name)
+    found = listed(load(TableLog(raw.store)))
+    assert len(marks(raw.store)) == 61
+    assert found.files.column("name").to_pylist() == sorted(wanted)
+    assert (found.folders, found.empty) == (62, ())
+
+
+def test_folders_that_stood_empty_for_the_retention_go_and_younger_ones_stay(tmp_path: Path) -> None:
+    raw = RawTable.on_disk(tmp_path)
+    raw.create()
+    for name in ("p=1/q=1", "p=2", "p=3/q=1", "_mine/p=1"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "p=3/q=1/lost.parquet").write_bytes(b"")
+    (tmp_path / "p=2/.kept").write_bytes(b"")
+    later = time.time_ns() // 1_000_000 + (WEEK + 1) * HOUR
+    log = TableLog(raw.store, clock=lambda: later)
+    assert vacuum(log, dry_run=True).folders == ("p=1/q=1", "p=2", "p=1")
+    first = vacuum(log)
+    assert (first.names.to_pylist(), first.folders) == (["p=3/q=1/lost.parquet"], ("p=1/q=1", "p=1"))
+    end, start = load(log).history(2)
+    assert start["operationMetrics"]["numFilesToDelete"] == "4"
+    assert end["operationMetrics"] == {"numDeletedFiles": "3", "numVacuumedDirectories": "6"}
+    # What this VACUUM has emptied is young: a writer may use it again. It goes when it has aged.
+    os.utime(tmp_path / "p=3/q=1", ((later + HOUR) / 1000,) * 2)
+    assert vacuum(log).folders == ()
+    log = TableLog(raw.store, clock=lambda: later + (WEEK + 2) * HOUR)
+    assert vacuum(log).folders == ("p=3/q=1", "p=3")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["_delta_log", "_mine", "p=2"]

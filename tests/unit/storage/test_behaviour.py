@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tidegate.commands.vacuum_listing import marks, ranges, within
 from tidegate.errors import FileMissingError, NameTakenError, PathOutsideTableError, StorageError
 from tidegate.storage import FileInfo, Store
+from tidegate.storage.store import Foldered
 
 ODD_NAMES = [
     "plain",
@@ -327,3 +329,20 @@ def test_what_is_open_does_not_change_when_the_name_does(store: Store) -> None:
     with store.open_input("hint") as file:
         store.delete(["hint"])
         assert file.read() == b"new"
+
+
+# ---------------------------------------------------------------------------- folders
+
+
+def test_folders_are_those_directly_below_a_directory(store: Store) -> None:
+    for name in ("a%20b=1/f", "a%20b=1/é c/f", "ab/f", "b/c/d/f", "f"):
+        store.put(name, b"x")
+    if not isinstance(store, Foldered):
+        return
+    assert [f.name for f in store.folders("")] == ["a%20b=1", "ab", "b"]
+    assert [f.name for f in store.folders("a%20b=1")] == ["a%20b=1/é c"]
+    assert [f.name for f in store.folders("b/c")] == ["b/c/d"]
+    assert (store.folders("b/c/d"), store.folders("missing")) == ([], [])
+    names = [info.name for info in store.list_from("", recursive=True)]
+    parts = [[i.name for i in within(store, part)] for part in ranges(marks(store), 4)]
+    assert [name for part in parts for name in part] == names

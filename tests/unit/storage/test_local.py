@@ -403,3 +403,14 @@ def test_what_a_dead_writer_left_is_swept_away_and_what_a_living_one_has_begun_i
     assert store.sweep("log", 2_000_000) == 1
     assert on_disk(root) == [f"log/{TEMP_PREFIX}young", "log/a"]
     assert store.sweep("nowhere", 2_000_000) == 0
+
+
+def test_only_empty_directories_are_removed_and_links_are_no_folders(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "f").write_bytes(b"")
+    (tmp_path / "d").symlink_to(tmp_path / "a")
+    store = LocalStore(tmp_path)
+    assert [f.name for f in store.folders("")] == ["a", "c"]
+    assert store.remove_folders(["a/b", "a", "c", "missing"]) == ["a/b", "a"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["c", "d"]

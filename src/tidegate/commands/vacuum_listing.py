@@ -1,0 +1,179 @@
+"""What lies below a table, for VACUUM: its files, and on a disk the folders that are empty.
+
+A large table is listed in ranges of names, side by side: the folders of its first levels are where one
+range ends and the next begins, so that no file is asked for twice and none is left out. A store that
+knows no folders is listed in one go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import takewhile
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.commands.table_names import hidden
+from tidegate.errors import OptionError
+from tidegate.log.snapshot import Snapshot
+from tidegate.log.table_log import TableLog
+from tidegate.schema.mapping import mapping_mode, physical_name
+from tidegate.storage.local import LocalStore
+from tidegate.storage.store import FileInfo, Foldered, Store
+
+FILES = pa.schema([("name", pa.string()), ("size", pa.int64()), ("modified", pa.int64())])
+THREADS = 8
+# So many ranges keep all threads busy to the end, though some hold more files than others.
+RANGES = 8 * THREADS
+_LEVELS = 3
+
+# Names from the first on, before the second; to the end without one.
+Range = tuple[str, str | None]
+# Lists all below a table's root, told some of its folders, where the work can be divided.
+Lister = Callable[[TableLog, Sequence[str]], pa.Table]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Files that are the table's business, how many folders they lie in, and folders without any file."""
+
+    files: pa.Table
+    folders: int = 1
+    empty: tuple[FileInfo, ...] = ()
+
+
+def listed(snapshot: Snapshot, lister: Lister | None = None) -> Found:
+    """Every file below the table that is the table's business."""
+    partitions = _partitions(snapshot)
+    store = snapshot.log.store
+    files = (lister or list_here)(snapshot.log, marks(store, partitions))
+    shown = [not hidden(n, partitions) for n in files.column("name").to_pylist()]
+    files = files.filter(pa.array(shown, pa.bool_()))
+    used = _folders_of(files)
+    if not isinstance(store, LocalStore):
+        return Found(files, len(used) + 1)
+    folders = [f for f in _all_folders(store) if not hidden(f"{f.name}/x", partitions)]
+    return Found(files, len(folders) + 1, tuple(f for f in folders if f.name not in used))
+
+
+def _partitions(snapshot: Snapshot) -> list[str]:
+    """The names that partition folders may begin with."""
+    fields = snapshot.metadata.partition_schema.fields
+    mode = mapping_mode(snapshot.metadata)
+    return [physical_name(f, mode) for f in fields] + [f.name for f in fields]
+
+
+# ---------------------------------------------------------------------------- ranges
+
+
+def marks(store: Store, partitions: Sequence[str] = ()) -> list[str]:
+    """Folders of the first levels, in order, as many levels as it takes to divide the work."""
+    if not isinstance(store, Foldered):
+        return []
+    level, found = [""], set[str]()
+    for _ in range(_LEVELS):
+        below = [f.name for folder in level for f in store.folders(folder)]
+        level = [name for name in below if not hidden(f"{name}/x", partitions)]
+        found |= {f"{name}/" for name in level}
+        if not level or len(found) >= RANGES:
+            break
+    return sorted(found)
+
+
+def ranges(at: Sequence[str], most: int) -> list[Range]:
+    """At most so many ranges of names that together are all names, cut at some of the marks."""
+    step = max(1, -(-len(at) // max(1, most - 1)))
+    starts = ["", *at[::step]]
+    return list(zip(starts, [*starts[1:], None], strict=True))
+
+
+def within(store: Store, bounds: Range) -> Iterator[FileInfo]:
+    """The files of one range."""
+    start, end = bounds
+    found = store.list_from("", start, recursive=True)
+    return found if end is None else takewhile(lambda info: info.name < end, found)
+
+
+def list_here(log: TableLog, at: Sequence[str]) -> pa.Table:
+    """List side by side in threads of this process."""
+    # On a disk each range looks through the folders above it again: few ranges, then.
+    bounds = ranges(at, THREADS if isinstance(log.store, LocalStore) else RANGES)
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="tidegate-vacuum") as pool:
+        parts = list(pool.map(lambda one: as_table(within(log.store, one)), bounds))
+    return pa.concat_tables(parts)
+
+
+def as_table(infos: Iterator[FileInfo]) -> pa.Table:
+    names: list[str] = []
+    sizes: list[int] = []
+    times: list[int] = []
+    for info in infos:
+        names.append(info.name)
+        sizes.append(info.size)
+        times.append(info.modified)
+    return pa.table([names, sizes, times], schema=FILES)
+
+
+# ---------------------------------------------------------------------------- folders
+
+
+def _folders_of(files: pa.Table) -> set[str]:
+    """The folders that some files lie in, and the folders of those."""
+    parents = pc.replace_substring_regex(files.column("name"), r"/?[^/]*$", "")
+    out: set[str] = set()
+    for parent in pc.unique(parents).to_pylist():
+        while parent and parent not in out:
+            out.add(parent)
+            parent = parent.rpartition("/")[0]
+    return out
+
+
+def _all_folders(store: LocalStore) -> list[FileInfo]:
+    out = level = store.folders("")
+    while level:
+        level = [below for folder in level for below in store.folders(folder.name)]
+        out = [*out, *level]
+    return out
+
+
+def idle_folders(found: Found, cutoff: int) -> list[str]:
+    """Folders that are empty and older than ``cutoff``, the deepest first.
+
+    One that is younger was made or emptied within the retention: a writer may be about to use it.
+    """
+    return [f.name for f in reversed(found.empty) if f.modified < cutoff]
+
+
+# ---------------------------------------------------------------------------- an inventory
+
+
+def from_inventory(root: str, given: pa.Table) -> Found:
+    """An inventory in place of a listing."""
+    needed = {"path", "length", "isDir", "modificationTime"}
+    missing = needed - set(given.column_names)
+    if missing:
+        raise OptionError(
+            f"The inventory has no column {', '.join(sorted(missing))}.",
+            hint="It needs path string, length bigint, isDir boolean, modificationTime bigint.",
+            errorClass="DELTA_INVALID_INVENTORY_SCHEMA",
+        )
+    files = given.filter(pc.invert(pc.fill_null(given.column("isDir"), False)))
+    names = []
+    for path in files.column("path").to_pylist():
+        # Inventories are listings: paths are literal, not URI-encoded as in the log.
+        plain = path.removeprefix("file:") if path.startswith("file:") else path
+        plain = "/" + plain.lstrip("/") if path.startswith("file:") else plain
+        prefix = root.rstrip("/") + "/"
+        names.append(plain[len(prefix) :] if plain.startswith(prefix) else plain)
+    table = pa.table(
+        [
+            pa.array(names, pa.string()),
+            files.column("length").cast(pa.int64()),
+            files.column("modificationTime").cast(pa.int64()),
+        ],
+        schema=FILES,
+    )
+    mask = [not (hidden(n) or n.startswith("/") or "://" in n) for n in names]
+    return Found(table.filter(pa.array(mask, pa.bool_())), given.num_rows - files.num_rows + 1)
