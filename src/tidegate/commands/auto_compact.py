@@ -35,7 +35,7 @@ def after_write(spark: SparkSession, log: TableLog, committed: Committed | None)
     try:
         if committed.snapshot.metadata.property(properties.SYMLINK_MANIFEST):
             generate(log, MODE)
-        if wanted(spark, committed.snapshot):
+        if wanted(spark, committed.snapshot) and is_occasion(spark, committed.snapshot):
             auto_compact(spark, log, committed)
     except Exception as e:
         _log.warning("%s: what follows version %d was left out: %s", log.url, committed.version, e)
@@ -49,6 +49,12 @@ def wanted(spark: SparkSession, snapshot: Snapshot) -> bool:
     metadata = snapshot.metadata
     own = metadata.property(properties.AUTO_COMPACT)
     return bool(metadata.property(properties.AUTO_OPTIMIZE) if own is None else own)
+
+
+def is_occasion(spark: SparkSession, snapshot: Snapshot) -> bool:
+    """Whether the commit is of the kind that is followed up; a session may leave out plain appends."""
+    spared = conf(spark, "autoCompact.nonBlindAppend.enabled", False)
+    return not (spared and snapshot.commit_info.get("isBlindAppend") is True)
 
 
 def settings_of(spark: SparkSession) -> Settings:

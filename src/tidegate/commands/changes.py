@@ -20,6 +20,7 @@ from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.opening import milliseconds
 from tidegate.schema.types import LONG, STRING, TIMESTAMP, StructField, StructType
+from tidegate.spark.confs import conf
 from tidegate.spark.scan.change_files import CHANGE, FILES, TIME, VERSION, ChangeFiles
 from tidegate.spark.scan.native import FilePlanner, live_rows
 from tidegate.spark.scan.projection import Layout
@@ -37,9 +38,12 @@ def changes_between(
             hint="Set startingVersion or startingTimestamp.",
             errorClass="DELTA_NO_START_FOR_CDC_READ",
         )
-    first = start if isinstance(start, int) else _first_after(log, latest, start)
+    beyond = conf(spark, "changeDataFeed.timestampOutOfRange.enabled", False)
+    first = start if isinstance(start, int) else _first_after(log, latest, start, beyond)
     last = latest.version if end is None else end if isinstance(end, int) else _last_before(log, latest, end)
     if first > latest.version:
+        if beyond:
+            return changes_in(spark, log, latest, first, latest.version)
         raise VersionNotFoundError(
             f"The feed begins at version {first}, the table is at {latest.version}.",
             table=log.url,
@@ -79,9 +83,11 @@ def changes_in(
     return _frame(spark, collected)
 
 
-def _first_after(log: TableLog, latest: Snapshot, text: str) -> int:
-    """The first version at or after a moment."""
+def _first_after(log: TableLog, latest: Snapshot, text: str, beyond: bool) -> int:
+    """The first version at or after a moment; with ``beyond`` that may be one that is still to come."""
     moment = milliseconds(text)
+    if beyond and moment > latest.timestamp_ms:
+        return latest.version + 1
     found = version_at(log, moment, latest=latest)
     return found if load(log, found).timestamp_ms >= moment else found + 1
 

@@ -327,11 +327,11 @@ def convert(
     from pyspark.sql import types as T
 
     from tidegate.commands.catalog import move
-    from tidegate.spark.confs import session_defaults
+    from tidegate.spark.confs import log_at, session_defaults
 
     path = parquet_path(identifier)
     entry = None if path is not None else _parquet_entry(spark, identifier)
-    log = TableLog.at(str(path if entry is None else entry.location))
+    log = log_at(spark, str(path if entry is None else entry.location))
     if entry is not None and entry.is_delta:
         return log
     if entry is not None and partition_schema is None:

@@ -20,7 +20,7 @@ from tidegate.commands.write import write_metrics
 from tidegate.errors import NotATableError, TableExistsError
 from tidegate.log.actions import Action
 from tidegate.schema.types import StructType
-from tidegate.spark.confs import conf
+from tidegate.spark.confs import conf, log_at
 from tidegate.spark.write.files import write_files
 from tidegate.spark.write.fit import check_columns, check_storable, schema_of
 from tidegate.transaction.pending import Operation
@@ -56,7 +56,7 @@ def create_as(
     ``schema`` is the table's where it says more than the data does: comments, constraints, defaults.
     """
     given = Options(options or {}, WRITE)
-    transaction = Transaction.begin(url, defaults=defaults)
+    transaction = Transaction.begin(log_at(frame.sparkSession, url), defaults=defaults)
     snapshot = transaction.snapshot
     if snapshot is not None and mode == "create":
         raise TableExistsError(

@@ -109,7 +109,6 @@ def _whole_files(
         operation=operation,
         removes=changes.removes,
         metrics=rows.as_texts(metrics),
-        user_metadata=rows.user_metadata(spark),
     )
     after_write(spark, transaction.log, committed)
     return count
@@ -168,7 +167,6 @@ def _rows(
         removes=changes.removes,
         cdcs=cdcs,
         metrics=rows.as_texts(metrics),
-        user_metadata=rows.user_metadata(spark),
     )
     after_write(spark, transaction.log, committed)
     return deleted

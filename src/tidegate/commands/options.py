@@ -50,7 +50,6 @@ WRITE = frozenset(
 # What the session says where a write does not.
 _CONFS = {
     "mergeSchema": f"{confs.PREFIX}schema.autoMerge.enabled",
-    "userMetadata": f"{confs.PREFIX}commitInfo.userMetadata",
     "txnAppId": f"{confs.PREFIX}write.txnAppId",
     "txnVersion": f"{confs.PREFIX}write.txnVersion",
     "partitionOverwriteMode": "spark.sql.sources.partitionOverwriteMode",

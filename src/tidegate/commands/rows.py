@@ -28,7 +28,7 @@ from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
 from tidegate.schema.columns import generated_columns
-from tidegate.spark.confs import conf, text
+from tidegate.spark.confs import conf
 from tidegate.spark.expressions import quote
 from tidegate.spark.scan.projection import spark_type
 from tidegate.spark.write.layout import CHANGE_TYPE
@@ -78,11 +78,6 @@ def uses_vectors(spark: SparkSession, metadata: Metadata, command: str) -> bool:
 
 def feeds_changes(metadata: Metadata) -> bool:
     return metadata.property(properties.ENABLE_CHANGE_DATA_FEED)
-
-
-def user_metadata(spark: SparkSession) -> str | None:
-    """What the session says that commits are to carry."""
-    return text(spark, "commitInfo.userMetadata")
 
 
 # ---------------------------------------------------------------------------- files

@@ -25,7 +25,7 @@ from tidegate.errors import NotATableError, OptionError, TidegateError
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.opening import milliseconds
-from tidegate.spark.confs import session_defaults
+from tidegate.spark.confs import log_at, session_defaults
 from tidegate.spark.jvm import is_connect
 from tidegate.spark.scan.scans import scan
 from tidegate.spark.stream import portable, source
@@ -250,7 +250,9 @@ def table_at(
     check_columns(schema, tuple(partition_by or ()))
     definition = Definition(schema, tuple(partition_by or ()), tuple(cluster_by))
     defaults = session_defaults(frame.sparkSession)
-    create(TableLog.at(url), definition, "createIfNotExists", defaults=defaults, managed=managed)
+    create(
+        log_at(frame.sparkSession, url), definition, "createIfNotExists", defaults=defaults, managed=managed
+    )
 
 
 def batch_writer(

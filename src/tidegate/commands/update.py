@@ -207,6 +207,5 @@ class _Update:
             removes=changes.removes,
             cdcs=written.cdcs if written.cdcs.num_rows else CDC_SCHEMA.empty_table(),
             metrics=rows.as_texts(metrics),
-            user_metadata=rows.user_metadata(self.spark),
         )
         after_write(self.spark, self.transaction.log, committed)

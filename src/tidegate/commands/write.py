@@ -28,6 +28,7 @@ from tidegate.metadata import Metadata
 from tidegate.schema.columns import generated_columns
 from tidegate.schema.mapping import mapping_mode, physical_name
 from tidegate.schema.types import StructType
+from tidegate.spark.confs import log_at
 from tidegate.spark.write.files import write_files
 from tidegate.spark.write.fit import check_columns, check_storable, merged, schema_of
 from tidegate.spark.write.identity import check_explicit, to_generate
@@ -62,7 +63,9 @@ def write(
     given = Options(options or {}, WRITE).with_session(frame.sparkSession)
     _check_options(given, mode)
     for turn in itertools.count(1):
-        work = _Write(frame, Transaction.begin(url, defaults=defaults), mode, given)
+        work = _Write(
+            frame, Transaction.begin(log_at(frame.sparkSession, url), defaults=defaults), mode, given
+        )
         try:
             return work.run(partition_by, properties, operation)
         except MetadataChangedException:

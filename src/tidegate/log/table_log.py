@@ -20,6 +20,8 @@ from tidegate.storage.opening import open_store
 from tidegate.storage.store import Store
 
 Clock = Callable[[], int]
+# What commits are to carry as ``userMetadata`` where their command does not say; asked at each commit.
+Remark = Callable[[], str | None]
 # Stands for the registry of the dialect, whichever that is.
 _OF_DIALECT = Registry((), DELTA.registry.rules, 0, 0)
 
@@ -27,6 +29,11 @@ _OF_DIALECT = Registry((), DELTA.registry.rules, 0, 0)
 def system_clock() -> int:
     """Milliseconds since 1970, UTC."""
     return time.time_ns() // 1_000_000
+
+
+def no_remark() -> str | None:
+    """Nothing to say of a commit."""
+    return None
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,7 @@ class TableLog:
     clock: Clock = system_clock
     # The client's: that of the dialect, unless another client is played.
     registry: Registry = field(default=_OF_DIALECT)
+    remark: Remark = field(default=no_remark, compare=False)
 
     def __post_init__(self) -> None:
         if self.registry is _OF_DIALECT:

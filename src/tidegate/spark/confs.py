@@ -7,11 +7,15 @@ it; confs that nobody asks for are ignored, as Spark does with every conf it doe
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from functools import partial
+from os import PathLike
 from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
 from tidegate.errors import OptionError
+from tidegate.log.table_log import TableLog
 
 PREFIX = "spark.databricks.delta."
 DEFAULTS = PREFIX + "properties.defaults."
@@ -58,6 +62,16 @@ def session_defaults(spark: SparkSession) -> dict[str, str]:
         if key.startswith(DEFAULTS):
             found["delta." + key[len(DEFAULTS) :]] = value
     return found
+
+
+def in_session(spark: SparkSession, log: TableLog) -> TableLog:
+    """A log as a session opens it: every commit to it carries what the session says, as it stands then."""
+    return replace(log, remark=partial(text, spark, "commitInfo.userMetadata"))
+
+
+def log_at(spark: SparkSession, url: str | PathLike[str]) -> TableLog:
+    """The log of the table at ``url``, ``in_session``; nothing is read yet."""
+    return in_session(spark, TableLog.at(url))
 
 
 def _illegal(name: str, value: str, needs: str) -> OptionError:

@@ -13,7 +13,7 @@ from tidegate.commands import catalog, retention
 from tidegate.commands.clone import clone
 from tidegate.errors import OptionError, TableExistsError, TableNotFoundError
 from tidegate.log.table_log import TableLog
-from tidegate.spark.confs import conf
+from tidegate.spark.confs import conf, log_at
 from tidegate.sql import nodes
 from tidegate.sql.context import Context
 from tidegate.sql.queries import query
@@ -163,7 +163,7 @@ def _clone(context: Context, node: nodes.Create) -> DataFrame:
     with naming.entering(context.spark, where):
         metrics = clone(
             TableLog.at(source.parts[1]) if is_parquet else context.log(source),
-            TableLog.at(where.path),
+            log_at(context.spark, where.path),
             version=None if source.version is None else context.version(source.version),
             timestamp=None if source.timestamp is None else context.moment(source.timestamp),
             replace=node.mode != "create",

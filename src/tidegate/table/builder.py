@@ -12,10 +12,9 @@ from tidegate.commands import create as creating
 from tidegate.commands.create import Definition, Mode
 from tidegate.commands.generated import check_generated
 from tidegate.errors import OptionError
-from tidegate.log.table_log import TableLog
 from tidegate.schema.types import StructType, parse_schema
 from tidegate.spark.analysis import doors
-from tidegate.spark.confs import conf, session_defaults
+from tidegate.spark.confs import conf, log_at, session_defaults
 from tidegate.table import naming
 
 if TYPE_CHECKING:
@@ -143,7 +142,7 @@ class DeltaTableBuilder:
             comment=self._comment,
         )
         check_generated(self._spark, definition.schema)
-        log = TableLog.at(place.path)
+        log = log_at(self._spark, place.path)
         if place.is_new and not place.managed and self._mode in ("create", "createIfNotExists"):
             there = creating.existing(log)
             if there is not None:

@@ -26,7 +26,7 @@ from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
 from tidegate.schema.paths import split_path
 from tidegate.spark.analysis import doors
-from tidegate.spark.confs import conf
+from tidegate.spark.confs import conf, in_session, log_at
 from tidegate.table import frames, naming
 from tidegate.table.alterations import Alterations
 from tidegate.table.builder import DeltaTableBuilder
@@ -45,7 +45,7 @@ class DeltaTable(Alterations, Features):
 
     def __init__(self, spark: SparkSession, log: TableLog, name: str | None = None) -> None:
         self._spark = spark
-        self._log = log
+        self._log = in_session(spark, log)
         self._alias: str | None = None
         self._name = name
 
@@ -245,7 +245,7 @@ class DeltaTable(Alterations, Features):
         with naming.entering(self._spark, place):
             cloning.clone(
                 self._log,
-                TableLog.at(place.path),
+                log_at(self._spark, place.path),
                 shallow=shallow,
                 replace=replace,
                 properties=properties,

@@ -11,6 +11,7 @@ from tidegate.commands.upgrade import add_feature_support, upgrade_table_protoco
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
 from tidegate.spark.analysis import doors
+from tidegate.spark.confs import conf
 from tidegate.table import frames
 
 _FEATURES = (
@@ -46,7 +47,11 @@ class Features:
         if truncateHistory is not None and not isinstance(truncateHistory, bool):
             raise ValueError(f"truncateHistory needs to be a boolean but got '{type(truncateHistory)}'.")
         drop_feature(
-            self._log, featureName, truncate_history=truncateHistory, rewriter=spark_rewriter(self._spark)
+            self._log,
+            featureName,
+            truncate_history=truncateHistory,
+            fast=conf(self._spark, "tableFeatures.fastDropFeature.enabled", True),
+            rewriter=spark_rewriter(self._spark),
         )
 
     def features(self) -> DataFrame:

@@ -325,7 +325,7 @@ class Transaction:
         note = CommitNote(
             Operation(operation) if isinstance(operation, str) else operation,
             metrics,
-            user_metadata,
+            self.log.remark() if user_metadata is None else user_metadata,
             tags,
             self._isolation(changes),
             self._is_blind(changes),

@@ -215,6 +215,18 @@ def test_the_tables_own_retention_for_truncation_counts() -> None:
     assert drop(log, TRRW, True).protocol == Protocol(1, 2)
 
 
+def test_where_drops_are_not_fast_the_history_expires_by_the_tables_own_retention() -> None:
+    table, log = made(TRRW, TRW)
+    error = refused(lambda: drop(log, TRRW, fast=False), "DELTA_FEATURE_DROP_WAIT_FOR_RETENTION_PERIOD")
+    assert "fastDropFeature" in str(error)
+    table.clock.tick(DAY + 5 * MINUTE)
+    refused(lambda: drop(log, TRRW, fast=False), "DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST")
+    assert TRW not in features(drop(log, TRW, fast=False)), "it leaves nothing that readers must know"
+    table.clock.tick(32 * DAY)
+    done = drop(log, TRRW, fast=False)
+    assert (TRRW in features(done), boundary(done)) == (False, None)
+
+
 # ---------------------------------------------------------------------------- the end of protection
 
 

@@ -43,11 +43,15 @@ def drop_feature(
     name: str,
     *,
     truncate_history: bool | None = None,
+    fast: bool = True,
     rewriter: Rewriter | None = None,
     progress: Progress | None = None,
     removals: Mapping[str, Removal] = REMOVALS,
 ) -> Committed:
-    """Take a feature out of a table. Without ``rewriter`` a table whose files must change is refused."""
+    """Take a feature out of a table. Without ``rewriter`` a table whose files must change is refused.
+
+    Not ``fast``, what the history shows must have expired by the table's own retention of its log.
+    """
     truncate = bool(truncate_history)
     row = check(unguarded(log), name, truncate=truncate)
     work = Work(log, row.name, rewriter, truncate=truncate)
@@ -58,7 +62,7 @@ def drop_feature(
     if row.name == CHECKPOINT_PROTECTION:
         protected.end(work)
         return _commit(work, row, removal, protect=False)
-    if truncate:
+    if truncate or (not fast and row.history_protection):
         return _by_truncation(work, row, removal)
     return _fast(work, row, removal)
 
@@ -90,19 +94,25 @@ def _by_truncation(work: Work, row: Feature, removal: Removal) -> Committed:
             f"{row.name} was in use until now, and the history still shows it. {_waits(snapshot)}",
             table=work.log.url,
             version=snapshot.version,
-            hint="Drop it again then; or without truncating, which needs no waiting.",
+            hint=_later(work),
         )
     _check_clean(row, removal, snapshot)
-    clean_up(snapshot, before=protected.truncation_cutoff(snapshot))
+    clean_up(snapshot, before=protected.truncation_cutoff(snapshot) if work.truncate else None)
     shown = history_contains(snapshot, row.name)
     if shown is not None:
         raise HistoricalVersionsError(
             f"The history still shows {row.name}: {shown}. {_waits(snapshot)}",
             table=work.log.url,
             version=snapshot.version,
-            hint="Drop it again then; or without truncating, which needs no waiting.",
+            hint=_later(work),
         )
     return _commit(work, row, removal, protect=False)
+
+
+def _later(work: Work) -> str:
+    if work.truncate:
+        return "Drop it again then; or without truncating, which needs no waiting."
+    return "Drop it again then; or let the session drop it fast (tableFeatures.fastDropFeature.enabled)."
 
 
 def _waits(snapshot: Snapshot) -> str:

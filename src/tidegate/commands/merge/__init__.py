@@ -257,7 +257,6 @@ class _Merge:
             removes=changes.removes,
             cdcs=written.cdcs,
             metrics=rows.as_texts(metrics),
-            user_metadata=rows.user_metadata(self.spark),
         )
         after_write(self.spark, self.transaction.log, committed)
 

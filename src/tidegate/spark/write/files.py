@@ -27,6 +27,7 @@ from tidegate.metadata import Metadata
 from tidegate.schema.mapping import mapping_mode, physical_name
 from tidegate.schema.types import TIMESTAMP, DataType
 from tidegate.spark import failures
+from tidegate.spark.confs import conf
 from tidegate.spark.hadoop import hadoop_root, opens, settings
 from tidegate.spark.jvm import is_connect
 from tidegate.spark.places import place_of
@@ -81,13 +82,14 @@ def write_files(
     failures.watch(hadoop_root(transaction.log.url), transaction.log.url)
     passed = {k: given[k.lower()] for k in _PASSED_ON if k.lower() in given}
     rows = _row_columns(metadata, special)
+    told = metadata if numbered else _told(frame.sparkSession, transaction)
     if way == "portable":
         place = place_of(transaction.log.store)
         portable.codec_of(metadata, passed)
         transaction.mark_written()
         commits = portable.write(
             data,
-            metadata,
+            told,
             place,
             operation=operation,
             options=passed,
@@ -95,7 +97,7 @@ def write_files(
             has_changes=layout.CHANGE_TYPE in special,
         )
         _check_reach(transaction, commits)
-        result = _actions(transaction, metadata, commits, data_change=not is_optimize)
+        result = _actions(transaction, told, commits, data_change=not is_optimize)
         identity.move_marks(transaction, result.adds, numbered)
         return result
     passed.setdefault("compression", portable.codec_of(metadata, passed, _session_codec(frame)))
@@ -112,7 +114,7 @@ def write_files(
         options=passed,
         hadoop=settings(transaction.log.store),
     )
-    adds = adds_of(frame.sparkSession, transaction, metadata, written, data_change=not is_optimize)
+    adds = adds_of(frame.sparkSession, transaction, told, written, data_change=not is_optimize)
     identity.move_marks(transaction, adds, numbered)
     return Written(adds, CDC_SCHEMA.empty_table())
 
@@ -135,6 +137,19 @@ def way_of(
         or not opens(spark, transaction.log.url)
     )
     return "portable" if wanted else "native"
+
+
+def _told(spark: SparkSession, transaction: Transaction) -> Metadata:
+    """The metadata by which statistics are collected: of no column, if the session wants none.
+
+    Rows are counted all the same; clustering needs the bounds of its columns whatever a session wants.
+    """
+    metadata = transaction.metadata
+    if conf(spark, "stats.collect", True) or transaction.protocol.supports("clustering"):
+        return metadata
+    columns = properties.DATA_SKIPPING_STATS_COLUMNS.key
+    kept = {k: v for k, v in metadata.configuration.items() if k != columns}
+    return metadata.with_configuration({**kept, properties.DATA_SKIPPING_NUM_INDEXED_COLS.key: "0"})
 
 
 def _check_reach(transaction: Transaction, commits: pa.Table) -> None:

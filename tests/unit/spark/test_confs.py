@@ -1,0 +1,111 @@
+"""Confs of the session: how they are read, and what some of them steer. No Spark: a session is its confs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from support.tables import RawTable, add, features, protocol
+from tidegate.commands.alter import set_properties
+from tidegate.commands.auto_compact import is_occasion
+from tidegate.commands.vacuum import vacuum
+from tidegate.errors import OptionError
+from tidegate.log.actions import Add
+from tidegate.log.snapshot import load
+from tidegate.log.table_log import TableLog
+from tidegate.spark.confs import PREFIX, conf, in_session
+from tidegate.spark.write.files import _told
+from tidegate.transaction.transaction import Transaction
+
+
+def session(**confs: str) -> Any:
+    """A session in which these confs are set, ``__`` for each dot."""
+    values = {PREFIX + k.replace("__", "."): v for k, v in confs.items()}
+    return SimpleNamespace(conf=SimpleNamespace(get=values.get, values=values))
+
+
+def made(**configuration: str) -> tuple[RawTable, TableLog]:
+    table = RawTable()
+    table.create(configuration=configuration)
+    table.commit(add("f"))
+    return table, TableLog(table.store)
+
+
+@pytest.mark.parametrize(
+    ("text", "default", "value"),
+    [
+        ("TRUE", False, True),
+        (" false ", True, False),
+        ("128m", 1, 128 << 20),
+        ("2GB", 1, 2 << 30),
+        ("17", 1, 17),
+        ("0.5", 0.1, 0.5),
+        ("any word", "", "any word"),
+        (None, 7, 7),
+    ],
+)
+def test_a_conf_has_the_type_of_its_default(text: str | None, default: Any, value: Any) -> None:
+    assert conf(session(**({} if text is None else {"a__b": text})), "a.b", default) == value
+
+
+@pytest.mark.parametrize(("text", "default"), [("yes", True), ("-1", 1), ("1x", 1), ("much", 0.5)])
+def test_a_conf_that_is_no_such_value_is_refused_by_name(text: str, default: Any) -> None:
+    with pytest.raises(OptionError, match=r"spark\.databricks\.delta\.a\.b is"):
+        conf(session(a__b=text), "a.b", default)
+
+
+def test_commits_carry_what_the_session_says_at_their_moment_unless_they_say_it_themselves() -> None:
+    _, log = made()
+    spark = session(commitInfo__userMetadata="nightly")
+    log = in_session(spark, log)
+    set_properties(log, {"a": "1"})
+    vacuum(log)
+    Transaction.begin(log).commit(user_metadata="by hand")
+    spark.conf.values.clear()
+    set_properties(log, {"a": "2"})
+    said = [(c["operation"], c.get("userMetadata")) for c in load(log).history(5)]
+    assert said == [
+        ("SET TBLPROPERTIES", None),
+        ("WRITE", "by hand"),
+        ("VACUUM END", "nightly"),
+        ("VACUUM START", "nightly"),
+        ("SET TBLPROPERTIES", "nightly"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "blind", "expected"),
+    [(None, True, True), ("false", True, True), ("true", True, False), ("true", False, True)],
+)
+def test_plain_appends_may_be_left_out_of_auto_compaction(
+    said: str | None, blind: bool, expected: bool
+) -> None:
+    _, log = made()
+    transaction = Transaction.begin(log)
+    if not blind:
+        transaction.read_table()
+    done = transaction.commit(
+        [Add(path="g", partition_values={}, size=1, modification_time=0, data_change=True)]
+    )
+    assert done.snapshot.commit_info["isBlindAppend"] is blind
+    spark = session(**({} if said is None else {"autoCompact__nonBlindAppend__enabled": said}))
+    assert is_occasion(spark, done.snapshot) is expected
+
+
+@pytest.mark.parametrize(
+    ("said", "clustered", "expected"),
+    [(None, False, "8"), ("true", False, "8"), ("false", False, "0"), ("false", True, "8")],
+)
+def test_statistics_of_columns_are_left_out_where_the_session_wants_none(
+    said: str | None, clustered: bool, expected: str
+) -> None:
+    key, columns = "delta.dataSkippingNumIndexedCols", "delta.dataSkippingStatsColumns"
+    table = RawTable()
+    head = features(writers=["clustering", "domainMetadata"]) if clustered else protocol()
+    table.create(protocol=head, configuration={key: "8", columns: "id"})
+    spark = session(**({} if said is None else {"stats__collect": said}))
+    told = _told(spark, Transaction.begin(TableLog(table.store)))
+    assert told.configuration[key] == expected
+    assert (columns in told.configuration) is (expected == "8")
