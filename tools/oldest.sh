@@ -2,13 +2,14 @@
 # Runs the smoke tests on the oldest PySpark that Tidegate supports: oldest.sh PYTHON FOLDER [pytest arguments].
 #
 # PySpark and what it needs go into an environment of their own in FOLDER, made once; Tidegate itself is taken
-# from this checkout. With TIDEGATE_PYSPARK=4.1.1 it is that release instead, in a FOLDER of its own.
+# from this checkout. With TIDEGATE_PYSPARK=4.1.1 it is that release instead, in FOLDER-4.1.1.
 set -eu
 
 python=${1:?usage: oldest.sh PYTHON FOLDER}
 folder=${2:?usage: oldest.sh PYTHON FOLDER}
 shift 2
 release=${TIDEGATE_PYSPARK:-4.0.1}
+folder=$folder${TIDEGATE_PYSPARK:+-$TIDEGATE_PYSPARK}
 
 if [ ! -f "$folder/.ready-$release" ]; then
     "$python" -m venv --clear "$folder"
