@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import islice, takewhile
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,7 +54,7 @@ def listed(snapshot: Snapshot, lister: Lister | None = None) -> Found:
     used = _folders_of(files)
     if not isinstance(store, LocalStore):
         return Found(files, len(used) + 1)
-    folders = [f for f in _all_folders(store) if not hidden(f"{f.name}/x", partitions)]
+    folders = [f for level in _levels(store, partitions) for f in level]
     return Found(files, len(folders) + 1, tuple(f for f in folders if f.name not in used))
 
 
@@ -72,12 +72,10 @@ def marks(store: Store, partitions: Sequence[str] = ()) -> list[str]:
     """Folders of the first levels, in order, as many levels as it takes to divide the work."""
     if not isinstance(store, Foldered):
         return []
-    level, found = [""], set[str]()
-    for _ in range(_LEVELS):
-        below = [f.name for folder in level for f in store.folders(folder)]
-        level = [name for name in below if not hidden(f"{name}/x", partitions)]
-        found |= {f"{name}/" for name in level}
-        if not level or len(found) >= RANGES:
+    found: set[str] = set()
+    for level in islice(_levels(store, partitions), _LEVELS):
+        found |= {f"{folder.name}/" for folder in level}
+        if len(found) >= RANGES:
             break
     return sorted(found)
 
@@ -130,12 +128,15 @@ def _folders_of(files: pa.Table) -> set[str]:
     return out
 
 
-def _all_folders(store: LocalStore) -> list[FileInfo]:
-    out = level = store.folders("")
-    while level:
-        level = [below for folder in level for below in store.folders(folder.name)]
-        out = [*out, *level]
-    return out
+def _levels(store: Foldered, partitions: Sequence[str]) -> Iterator[list[FileInfo]]:
+    """The folders that are the table's business, those at the root first, then those below them."""
+    names = [""]
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="tidegate-vacuum") as pool:
+        while names:
+            below = [folder for found in pool.map(store.folders, names) for folder in found]
+            shown = [folder for folder in below if not hidden(f"{folder.name}/x", partitions)]
+            names = [folder.name for folder in shown]
+            yield shown
 
 
 def idle_folders(found: Found, cutoff: int) -> list[str]:

@@ -40,10 +40,14 @@ class Disk:
         return name if name.startswith("/") else os.path.join(self.root, name)
 
     def open_output(self, name: str) -> Any:
-        """A new file; its folder is made."""
+        """A new file; its folder is made, again if a VACUUM takes the empty folder away just now."""
         path = self.address(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        return pa.OSFile(path, "wb")
+        try:
+            return pa.OSFile(path, "wb")
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            return pa.OSFile(path, "wb")
 
     def open_input(self, name: str) -> Any:
         return pa.memory_map(self.address(name))

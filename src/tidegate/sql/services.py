@@ -16,7 +16,7 @@ from tidegate.table.frames import OPTIMIZE, rows
 
 
 def vacuum(context: Context, node: nodes.Vacuum) -> DataFrame:
-    """The table's path; of a dry run the files that would go."""
+    """The table's path; of a dry run the files and empty folders that would go."""
     log = context.log(node.table)
     inventory = None if node.inventory is None else query(context, f"SELECT * FROM {node.inventory}")
     done = run_vacuum(
@@ -27,7 +27,8 @@ def vacuum(context: Context, node: nodes.Vacuum) -> DataFrame:
         mode="lite" if node.mode == "lite" else "full" if node.mode == "full" else None,
         inventory=inventory,
     )
-    paths = [f"{log.url}/{n}" for n in done.names.to_pylist()] if node.dry_run else [log.url]
+    going = [*done.names.to_pylist(), *done.folders]
+    paths = [f"{log.url}/{n}" for n in going] if node.dry_run else [log.url]
     return rows(context.spark, [{"path": p} for p in paths], "path string")
 
 
