@@ -127,7 +127,7 @@ def test_a_companion_of_a_delta_table_is_built(spark: SparkSession, sql: Any, ta
     ("text", "kind", "column"),
     [
         ("PREWARM INDEXTABLES CACHE 't'", OptionError, 1),
-        ("MERGE SPLITS 't' MAX DEST SPLITS 3", OptionError, 18),
+        ("MERGE SPLITS 't' PRECOMMIT", OptionError, 18),
         ("MERGE SPLITS 't' TARGET SIZE", SqlSyntaxError, 29),
         ("PURGE INDEXTABLE 't' OLDER THAN x DAYS", SqlSyntaxError, 33),
         ("DROP INDEXTABLES PARTITIONS FROM 't'", SqlSyntaxError, 37),

@@ -20,12 +20,14 @@ from tidegate.commands import catalog
 from tidegate.commands.names import split_name
 from tidegate.commands.read import read
 from tidegate.commands.views import held, refresh
+from tidegate.doors import indextables
 from tidegate.doors.hooks import frame_of, is_enabled, notes, session_of, text, wrap
 from tidegate.doors.said import format_of, options_of, partitions_of
 from tidegate.errors import OptionError
-from tidegate.spark.catalog import PROVIDER, serve_plans
+from tidegate.spark.catalog import INDEX_PROVIDERS, PROVIDER, Entry, serve_plans
 from tidegate.spark.jvm import is_connect
 
+INDEX = INDEX_PROVIDERS[0]
 _VERBS = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
 
 
@@ -62,9 +64,14 @@ def attach(spark: SparkSession) -> None:
         serve_plans(spark, _current)
 
 
-def _current(spark: SparkSession, location: str) -> DataFrame | None:
+def _current(spark: SparkSession, entry: Entry) -> DataFrame | None:
     """What a name means while the session is enabled; afterwards it is Spark's again."""
-    return catalog.current(spark, location) if is_enabled(spark) else None
+    if not is_enabled(spark) or entry.location is None:
+        return None
+    if entry.is_index:
+        frame: DataFrame = indextables.named().current(spark, entry.location)
+        return frame
+    return catalog.current(spark, entry.location)
 
 
 # ---------------------------------------------------------------------------- df.write
@@ -80,8 +87,19 @@ def _save_as_table(original: Callable[..., Any]) -> Callable[..., Any]:
         **options: Any,
     ) -> Any:
         said, spark = notes(self), session_of(self)
-        if not is_enabled(spark) or not _is_ours(spark, name, format_of(self, format)):
+        kind = _kind(spark, name, format_of(self, format)) if is_enabled(spark) else None
+        if kind is None:
             return original(self, name, format, mode, partitionBy, **options)
+        if kind == INDEX:
+            _refuse_clusters(said)
+            indextables.named().save_as_table(
+                frame_of(self),
+                name,
+                mode=mode or said.get("mode") or "error",
+                partition_by=partitions_of(self, partitionBy),
+                options=options_of(self, options),
+            )
+            return None
         catalog.save_as_table(
             frame_of(self),
             name,
@@ -99,7 +117,8 @@ def _insert_into(original: Callable[..., Any]) -> Callable[..., Any]:
     def insertInto(self: Any, tableName: str, overwrite: bool | None = None) -> Any:
         said = notes(self)
         spark = session_of(self)
-        if not is_enabled(spark) or not _is_ours(spark, tableName, ""):
+        kind = _kind(spark, tableName, "") if is_enabled(spark) else None
+        if kind is None:
             return original(self, tableName, overwrite)
         if said.get("partitions"):
             raise OptionError(
@@ -107,17 +126,29 @@ def _insert_into(original: Callable[..., Any]) -> Callable[..., Any]:
                 hint="Leave partitionBy out.",
             )
         whole = overwrite if overwrite is not None else said.get("mode") == "overwrite"
+        if kind == INDEX:
+            names = indextables.named()
+            where = names.place_of(spark, tableName)
+            names.insert_into(frame_of(self), where, overwrite=bool(whole), options=said["options"])
+            return None
         catalog.insert_into(frame_of(self), tableName, overwrite=bool(whole), options=said["options"])
         return None
 
     return insertInto
 
 
-def _is_ours(spark: Any, name: str, chosen: str) -> bool:
-    """Whether a write to a name is ours: it says so, or says nothing and the table is a Delta table."""
+def _kind(spark: Any, name: str, chosen: str) -> str | None:
+    """Which kind of our tables a write to a name is about, by what it says or by what is there."""
     if chosen:
-        return chosen == PROVIDER
-    return catalog.location_of(spark, name) is not None
+        return PROVIDER if chosen == PROVIDER else INDEX if chosen in INDEX_PROVIDERS else None
+    if catalog.location_of(spark, name) is not None:
+        return PROVIDER
+    return None if indextables.location_of(spark, name) is None else INDEX
+
+
+def _refuse_clusters(said: dict[str, Any]) -> None:
+    if said.get("clusters"):
+        raise OptionError("An index table is not clustered.", hint="Leave clusterBy out.")
 
 
 # ---------------------------------------------------------------------------- df.writeTo
@@ -182,8 +213,19 @@ def _verb(verb: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def run(self: Any, *args: Any) -> Any:
             said = notes(self)
             name, spark = said["name"], session_of(self)
-            if not is_enabled(spark) or not _is_ours(spark, name, said.get("format") or ""):
+            kind = _kind(spark, name, said.get("format") or "") if is_enabled(spark) else None
+            if kind is None:
                 return original(self, *args)
+            if kind == INDEX:
+                _refuse_clusters(said)
+                indextables.named().write_to(
+                    frame_of(self),
+                    name,
+                    verb,
+                    partition_by=[_plain(c, "partitioned") for c in said.get("partitions") or ()],
+                    options={**said["properties"], **said["options"]},
+                )
+                return None
             catalog.write_to(
                 frame_of(self),
                 name,
@@ -226,9 +268,13 @@ def _read_table(original: Callable[..., Any]) -> Callable[..., Any]:
         spark = session_of(self)
         if is_enabled(spark):
             refresh(spark)
-        if not is_enabled(spark) or (location := catalog.location_of(spark, tableName)) is None:
+        if not is_enabled(spark):
             return original(self, tableName)
-        return read(spark, location, given)
+        if (location := catalog.location_of(spark, tableName)) is not None:
+            return read(spark, location, given)
+        if (location := indextables.location_of(spark, tableName)) is not None:
+            return indextables.read(spark, location, given)
+        return original(self, tableName)
 
     return table
 
@@ -255,6 +301,8 @@ def _remote_table(spark: Any, name: str, original: Callable[..., Any]) -> Any:
     if location is not None:
         return read(spark, location)
     entry = catalog.entry_of(spark, name)
+    if entry is not None and entry.is_index and entry.location is not None:
+        return indextables.read(spark, entry.location, {})
     # The query of a view may read tables of ours.
     return (
         spark.sql(f"SELECT * FROM {name}") if entry is not None and entry.is_view else original(spark, name)
@@ -274,7 +322,8 @@ def _list_columns(original: Callable[..., Any]) -> Callable[..., Any]:
     def listColumns(self: Any, tableName: str, dbName: str | None = None) -> Any:
         spark = self._sparkSession
         name = tableName if dbName is None else f"`{dbName}`.{tableName}"
-        if not is_enabled(spark) or (location := catalog.location_of(spark, name)) is None:
+        found = _columns(spark, name) if is_enabled(spark) else None
+        if found is None:
             return original(self, tableName, dbName)
         return [
             ColumnEntry(
@@ -286,7 +335,17 @@ def _list_columns(original: Callable[..., Any]) -> Callable[..., Any]:
                 isBucket=False,
                 isCluster=c.is_clustering,
             )
-            for c in catalog.columns_of(location)
+            for c in found
         ]
 
     return listColumns
+
+
+def _columns(spark: Any, name: str) -> list[catalog.ColumnInfo] | None:
+    """The columns of a table of ours; None if the name is another's."""
+    if (location := catalog.location_of(spark, name)) is not None:
+        return catalog.columns_of(location)
+    if (location := indextables.location_of(spark, name)) is not None:
+        found: list[catalog.ColumnInfo] = indextables.named().columns_of(location)
+        return found
+    return None

@@ -14,6 +14,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader
 
+from tidegate.commands.catalog import entry_of
 from tidegate.doors import batch
 from tidegate.doors.hooks import original
 from tidegate.errors import OptionError, TidegateError
@@ -28,10 +29,28 @@ _log = logging.getLogger(__name__)
 
 def install() -> None:
     """Answer for the format."""
-    batch.serve(FORMAT, _read, _write)
+    batch.serve(FORMAT, read, _write)
 
 
-def _read(spark: Any, where: str, options: dict[str, str]) -> Any:
+def location_of(spark: Any, name: str) -> str | None:
+    """Where the index table of that name is; None if the name is another's. Needs nothing of the extra."""
+    try:
+        entry = entry_of(spark, name)
+    except OptionError:
+        return None
+    return entry.location if entry is not None and entry.is_index else None
+
+
+def named() -> Any:
+    """What is done with index tables by name."""
+    _needs_tantivy()
+    from tidegate.index import named
+
+    return named
+
+
+def read(spark: Any, where: str, options: dict[str, str]) -> Any:
+    """The table at a path, pinned to a version."""
     _needs_tantivy()
     from tidegate.index.datasource import COLUMNS, PUSHDOWN, asked_columns
     from tidegate.index.tables import Searchable

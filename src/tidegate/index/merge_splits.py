@@ -79,6 +79,20 @@ class Group:
     more: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Limits:
+    """How much one merge does at most: splits that it makes, and sources of each of them."""
+
+    most_made: int | None = None
+    most_sources: int | None = None
+
+    def check(self) -> None:
+        if self.most_made is not None and self.most_made < 1:
+            raise OptionError(f"The most splits that are made are {self.most_made}; it is 1 at least.")
+        if self.most_sources is not None and self.most_sources < 2:
+            raise OptionError(f"The most sources of a merge are {self.most_sources}; it is 2 at least.")
+
+
 def merge_splits(
     log: IndexLog,
     target_size: str | int = "5G",
@@ -87,15 +101,18 @@ def merge_splits(
     spark: SparkSession | None = None,
     storage_options: Mapping[str, str] | None = None,
     progress: Any = None,
+    limits: Limits | None = None,
 ) -> Merged:
     """Merge what is small; ``where`` keeps to some partitions."""
     target = parse_size(target_size, "The target size")
     if target < LEAST_TARGET:
         raise OptionError(f"The target size is {target} bytes; it is 1M at least.")
+    limits = limits or Limits()
+    limits.check()
     current = log.snapshot()
     log.check_writable(current)
     files = current.files(None if where is None else on_partitions(where, current, "What is merged"))
-    groups = plan(current.without_cooling(files), target, log.url)
+    groups = plan(current.without_cooling(files), target, log.url, limits)
     if dry_run or not groups:
         return Merged(current.version, len(groups), sum(len(g.splits) for g in groups), 0, dry_run=dry_run)
     work = MergeGroup(log.url, tuple((storage_options or {}).items()))
@@ -111,8 +128,10 @@ def merge_splits(
     return _committed(log, current, files, pa.concat_tables([RESULT.empty_table(), *done]), len(groups))
 
 
-def plan(files: pa.Table, target: int, table: str) -> list[Group]:
+def plan(files: pa.Table, target: int, table: str, limits: Limits | None = None) -> list[Group]:
     """Groups of at least two splits of one partition and one mapping, the smallest first."""
+    limits = limits or Limits()
+    sources = min(limits.most_sources or _MOST_SOURCES, _MOST_SOURCES)
     buckets: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in files.filter(_smaller(files, target)).to_pylist():
         values = tuple(row["partitionValues"] or ())
@@ -120,8 +139,10 @@ def plan(files: pa.Table, target: int, table: str) -> list[Group]:
     out = []
     for (values, _), rows in sorted(buckets.items(), key=lambda b: str(b[0])):
         rows.sort(key=lambda r: (r["size"], r["path"]))
-        for part in _packed(rows, target):
+        for part in _packed(rows, target, sources):
             out.append(_group(part, values, table))
+    if limits.most_made is not None and len(out) > limits.most_made:
+        out = sorted(out, key=lambda g: -len(g.splits))[: limits.most_made]
     return out
 
 
@@ -131,11 +152,11 @@ def _smaller(files: pa.Table, target: int) -> Any:
     return pc.less(files.column("size"), int(target * _LARGE))
 
 
-def _packed(rows: list[dict[str, Any]], target: int) -> Iterator[list[dict[str, Any]]]:
+def _packed(rows: list[dict[str, Any]], target: int, sources: int) -> Iterator[list[dict[str, Any]]]:
     part: list[dict[str, Any]] = []
     size = 0
     for row in rows:
-        if part and (size + row["size"] > target or len(part) == _MOST_SOURCES):
+        if part and (size + row["size"] > target or len(part) == sources):
             if len(part) > 1:
                 yield part
             part, size = [], 0

@@ -60,12 +60,18 @@ public class CatalogPlans implements InvocationHandler {
         }
     }
 
+    private static boolean isOurs(String provider) {
+        return provider.equalsIgnoreCase("delta")
+            || provider.equalsIgnoreCase("indextables")
+            || provider.equalsIgnoreCase("tantivy4spark");
+    }
+
     private void refresh(QualifiedTableName name) throws Throwable {
         if (!catalog.externalCatalog().tableExists(name.database(), name.name())) {
             return;
         }
         CatalogTable table = catalog.externalCatalog().getTable(name.database(), name.name());
-        if (table.provider().isEmpty() || !((String) table.provider().get()).equalsIgnoreCase("delta")) {
+        if (table.provider().isEmpty() || !isOurs((String) table.provider().get())) {
             return;
         }
         Object plan = resolver.apply(table);

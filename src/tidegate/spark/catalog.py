@@ -1,8 +1,8 @@
 """Spark's session catalog as a place for our tables: entries made, found, dropped, planned.
 
-An entry holds a name, a location and the provider ``delta``, and no more: schema and properties are
-the log's, so no copy of them can grow stale. Spark's own analyser asks ``CatalogPlans.java`` for the
-plan of such an entry each time a query is analysed and gets a native scan of the newest version; it
+An entry holds a name, a location and the provider (``delta``, ``indextables``), and no more: schema and
+properties are the log's, so no copy of them can grow stale. Spark's own analyser asks ``CatalogPlans.java``
+for the plan of such an entry each time a query is analysed and gets a native scan of the newest version; it
 asks once for each name in a query, so all scans of one query see one version.
 """
 
@@ -23,6 +23,8 @@ from tidegate.spark import failures, jvm, remote_catalog
 _log = logging.getLogger(__name__)
 
 PROVIDER = "delta"
+# Index tables: the name that is written, and the one that others have written before.
+INDEX_PROVIDERS = ("indextables", "tantivy4spark")
 SESSION_CATALOG = "spark_catalog"
 _CATALOG = "org.apache.spark.sql.catalyst.catalog"
 
@@ -43,6 +45,10 @@ class Entry:
     @property
     def is_delta(self) -> bool:
         return not self.is_view and (self.provider or "").lower() == PROVIDER
+
+    @property
+    def is_index(self) -> bool:
+        return not self.is_view and (self.provider or "").lower() in INDEX_PROVIDERS
 
     @property
     def qualified(self) -> str:
@@ -133,14 +139,16 @@ def create(
     *,
     managed: bool,
     comment: str | None = None,
+    provider: str = PROVIDER,
 ) -> Entry:
     """Enter a table into the catalog; Spark's own errors where the name is taken or not legal."""
     if jvm.is_connect(spark):
+        assert provider == PROVIDER
         remote_catalog.create(spark, database, name, None if managed else location, comment)
         made = find(spark, database, name)
         assert made is not None
         return made
-    table = _definition(spark, database, name, location, managed=managed, comment=comment)
+    table = _definition(spark, database, name, location, managed=managed, comment=comment, provider=provider)
     _catalog(spark).createTable(table, False, False)
     return _entry(table)
 
@@ -165,6 +173,7 @@ def _definition(
     *,
     managed: bool,
     comment: str | None = None,
+    provider: str = PROVIDER,
 ) -> Any:
     """An entry as the catalog keeps it, without a schema."""
     gateway = jvm.gateway_of(spark)
@@ -180,7 +189,7 @@ def _definition(
         2: types.MANAGED() if managed else types.EXTERNAL(),
         3: empty.copy(option.apply(uri), *rest),
         4: gateway.org.apache.spark.sql.types.StructType(),
-        5: option.apply(PROVIDER),
+        5: option.apply(provider),
     }
     if comment is not None:
         given[15] = option.apply(comment)
@@ -219,8 +228,8 @@ def database_exists(spark: SparkSession, name: str) -> bool:
     return bool(_catalog(spark).databaseExists(name))
 
 
-def serve_plans(spark: SparkSession, scan: Callable[[SparkSession, str], DataFrame | None]) -> bool:
-    """From here on names of our tables are planned by ``scan``, given the location; once is enough.
+def serve_plans(spark: SparkSession, scan: Callable[[SparkSession, Entry], DataFrame | None]) -> bool:
+    """From here on names of our tables are planned by ``scan``, given the entry; once is enough.
 
     ``scan`` answers None where it leaves a table to Spark. False where this Spark has no such place.
     """
@@ -234,7 +243,7 @@ def serve_plans(spark: SparkSession, scan: Callable[[SparkSession, str], DataFra
         if session is None or entry.location is None:
             return None
         try:
-            found = scan(session, entry.location)
+            found = scan(session, entry)
         except TidegateError as e:
             failures.watch(entry.location, entry.location)
             raise failures.through_spark(e) from e

@@ -12,14 +12,13 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from tidegate.errors import QueryError
+from tidegate.index.named import FORMAT
 from tidegate.sql.context import Context
 from tidegate.sql.dialect import at_offset
-from tidegate.sql.index_run import PROVIDERS, location
+from tidegate.sql.index_tables import location
 from tidegate.sql.names import Name, table_names
 from tidegate.sql.searches import Search, blanked, searches
 from tidegate.table.index import IndexTable
-
-FORMAT = PROVIDERS[0]
 
 
 def query(context: Context, text: str, arguments: Any = None) -> DataFrame | None:

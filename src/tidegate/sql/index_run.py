@@ -10,22 +10,9 @@ from tidegate.commands import catalog
 from tidegate.errors import NotATableError
 from tidegate.sql import nodes
 from tidegate.sql.context import Context
-from tidegate.sql.index_statements import index_path
+from tidegate.sql.index_tables import location
 from tidegate.table.frames import rows
 from tidegate.table.index import IndexTable
-
-PROVIDERS = ("indextables", "tantivy4spark")
-
-
-def location(context: Context, ref: nodes.TableRef) -> str | None:
-    """Where the index table is that a reference means; None if it means something else."""
-    path = index_path(ref)
-    if path is not None or ref.path is not None:
-        return path
-    entry = catalog.entry_of(context.spark, ref.name)
-    if entry is None or (entry.provider or "").lower() not in PROVIDERS:
-        return None
-    return entry.location
 
 
 def table(context: Context, ref: nodes.TableRef) -> IndexTable:
@@ -46,7 +33,9 @@ def run(context: Context, node: nodes.Index) -> DataFrame:
 
 
 def _merge(context: Context, node: nodes.Index, found: IndexTable) -> DataFrame:
-    done = found.mergeSplits(node.size or "5G", node.where)
+    done = found.mergeSplits(
+        node.size or "5G", node.where, maxDestSplits=node.max_dest, maxSourceSplits=node.max_source
+    )
     told = {
         "table_path": found.path,
         "status": "success" if done["splitsMerged"] else "no_action",

@@ -26,6 +26,9 @@ def index_statement(walk: Walk) -> nodes.Statement | None:
     first = walk.here
     if first is None or len(walk.tokens) < 2 or walk.tokens[1].text.upper() not in _WORDS:
         return None
+    if len(walk.tokens) > 2 and walk.tokens[2].token_type is TokenType.DOT:
+        # A table by its path, in a statement of any table.
+        return None
     verb = first.text.upper()
     walk.at = 2
     if verb == "PURGE":
@@ -86,13 +89,19 @@ def _merge(walk: Walk) -> nodes.Index:
         node = replace(node, where=walk.expression("a predicate"))
     if walk.take("TARGET", "SIZE"):
         node = replace(node, size=_size(walk))
-    for words in (("MAX", "DEST", "SPLITS"), ("MAX", "SOURCE", "SPLITS", "PER", "MERGE"), ("PRECOMMIT",)):
-        if walk.peek(*words):
-            raise at_offset(
-                OptionError(f"MERGE SPLITS ... {' '.join(words)} is not served.", hint="Leave it out."),
-                walk.text,
-                walk.tokens[walk.at].start,
-            )
+    if walk.take("MAX", "DEST", "SPLITS"):
+        node = replace(node, max_dest=walk.integer("a number of splits"))
+    if walk.take("MAX", "SOURCE", "SPLITS", "PER", "MERGE"):
+        node = replace(node, max_source=walk.integer("a number of splits"))
+    if walk.peek("PRECOMMIT"):
+        raise at_offset(
+            OptionError(
+                "MERGE SPLITS ... PRECOMMIT is not served.",
+                hint="Leave it out, or write with mergeOnWrite.enabled = true.",
+            ),
+            walk.text,
+            walk.tokens[walk.at].start,
+        )
     return _ended(walk, node)
 
 

@@ -263,6 +263,8 @@ class Index(Statement):
     action: str = ""
     where: str | None = None
     size: str | None = None
+    max_dest: int | None = None
+    max_source: int | None = None
     hours: float | None = None
     log_hours: float | None = None
     dry_run: bool = False

@@ -13,10 +13,13 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.commands import catalog
 from tidegate.errors import OptionError, SqlSyntaxError, TidegateError
+from tidegate.spark.catalog import INDEX_PROVIDERS
 from tidegate.sql import altered, nodes, rows, services, shown, tables
 from tidegate.sql.context import Context, SparkSql
 from tidegate.sql.dialect import tokens_of, unread
+from tidegate.sql.index_statements import index_path
 from tidegate.sql.located import located
 from tidegate.sql.parameters import bound
 from tidegate.sql.parse import DELTA_ONLY, Unreadable, parse, says_delta
@@ -31,6 +34,18 @@ def _index(context: Context, node: nodes.Index) -> DataFrame:
     from tidegate.sql import index_run
 
     return index_run.run(context, node)
+
+
+def _of_index(action: str) -> Runner:
+    """A statement of any table, on an index table."""
+
+    def run(context: Context, node: Any) -> DataFrame:
+        from tidegate.sql import index_tables
+
+        done: DataFrame = getattr(index_tables, action)(context, node)
+        return done
+
+    return run
 
 
 _DELTA_ONLY: dict[type[nodes.Statement], Runner] = {
@@ -53,6 +68,13 @@ _SHARED: dict[type[nodes.Statement], Runner] = {
     nodes.Drop: tables.drop,
     nodes.Refresh: services.refresh,
     nodes.Alter: altered.alter,
+}
+_INDEX: dict[type[nodes.Statement], Runner] = {
+    nodes.Insert: _of_index("insert"),
+    nodes.Drop: tables.drop,
+    **dict.fromkeys(
+        (nodes.Update, nodes.Delete, nodes.Merge, nodes.Truncate, nodes.Alter), _of_index("refuse")
+    ),
 }
 
 
@@ -126,10 +148,29 @@ def _runner(context: Context, node: nodes.Statement) -> Runner | None:
     if type(node) in _DELTA_ONLY:
         return _DELTA_ONLY[type(node)]
     if isinstance(node, nodes.Create):
+        if _creates_index(context, node):
+            return _of_index("create")
         return tables.create if tables.creates_ours(context, node) else None
     if isinstance(node, nodes.Describe) and node.what in ("detail", "history"):
         return shown.describe
-    return _SHARED[type(node)] if context.is_ours(node.table) else None
+    if context.is_ours(node.table):
+        return _SHARED[type(node)]
+    if type(node) in _INDEX and _is_index(context, node.table):
+        return _INDEX[type(node)]
+    return None
+
+
+def _creates_index(context: Context, node: nodes.Create) -> bool:
+    if node.using is None and node.table.path is None and node.clone is None and node.like is None:
+        return (context.spark.conf.get("spark.sql.sources.default", "") or "").lower() in INDEX_PROVIDERS
+    return node.using in INDEX_PROVIDERS
+
+
+def _is_index(context: Context, ref: nodes.TableRef) -> bool:
+    if index_path(ref) is not None:
+        return True
+    entry = catalog.entry_of(context.spark, ref.name)
+    return entry is not None and entry.is_index
 
 
 def _found(text: str) -> list[Any]:

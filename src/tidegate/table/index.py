@@ -1,4 +1,4 @@
-"""``IndexTable``: full-text search tables by their path. A facade: every method calls one function."""
+"""``IndexTable``: full-text search tables by path or name. A facade: every method calls one function."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TIMES = ("date", "timestamp", "timestamp_ntz")
 
 
 class IndexTable:
-    """An index table. Made by ``forPath``, ``create`` and ``buildFor``."""
+    """An index table. Made by ``forPath``, ``forName``, ``create`` and ``buildFor``."""
 
     def __init__(
         self,
@@ -60,6 +60,13 @@ class IndexTable:
         table = cls(spark, path, storageOptions, options)
         table._log.snapshot().check_readable()
         return table
+
+    @classmethod
+    def forName(cls, spark: SparkSession, name: str, options: Mapping[str, str] | None = None) -> IndexTable:
+        """The index table that the session's catalog knows by ``name``."""
+        from tidegate.index.named import place_of
+
+        return cls.forPath(spark, place_of(spark, name), options=options)
 
     @classmethod
     def isIndexTable(cls, path: str, storageOptions: Mapping[str, str] | None = None) -> bool:
@@ -190,12 +197,24 @@ class IndexTable:
     # ------------------------------------------------------------------ maintenance
 
     def mergeSplits(
-        self, targetSize: str | int = "5G", where: str | None = None, dryRun: bool = False
+        self,
+        targetSize: str | int = "5G",
+        where: str | None = None,
+        dryRun: bool = False,
+        maxDestSplits: int | None = None,
+        maxSourceSplits: int | None = None,
     ) -> dict[str, Any]:
-        """Put small splits together, partition by partition, without indexing anything again."""
-        from tidegate.index.merge_splits import merge_splits
+        """Put small splits together, partition by partition, without indexing anything again.
 
-        return merge_splits(self._log, targetSize, where, dryRun, self._spark, self._storage).as_dict()
+        At most ``maxDestSplits`` new ones are made, those of the most sources first, each out of at most
+        ``maxSourceSplits``.
+        """
+        from tidegate.index.merge_splits import Limits, merge_splits
+
+        limits = Limits(maxDestSplits, maxSourceSplits)
+        return merge_splits(
+            self._log, targetSize, where, dryRun, self._spark, self._storage, limits=limits
+        ).as_dict()
 
     def purge(
         self,

@@ -19,7 +19,7 @@ from tidegate.errors import (
 )
 from tidegate.index.cache import SplitCache, SplitFile, shared_cache
 from tidegate.index.log import IndexLog
-from tidegate.index.merge_splits import merge_splits
+from tidegate.index.merge_splits import Limits, merge_splits
 from tidegate.index.search import targets_of
 from tidegate.index.split import ROWS, read_footer
 from tidegate.index.tables import Searchable
@@ -205,3 +205,17 @@ def test_the_cache_is_its_owner_s_alone(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("TIDEGATE_CACHE_DIR", str(tmp_path / "mine"))
     write_index(tmp_path / "t", [pa.table({"id": [1]})]).search("id:1").table()
     assert (tmp_path / "mine").stat().st_mode & 0o077 == 0
+
+
+def test_a_merge_keeps_to_its_limits(tmp_path: Path) -> None:
+    parts = [rows(i * 10, 10, "aab"[i % 3]) for i in range(9)]
+    write_index(tmp_path / "t", parts, OPTIONS, ("p",))
+    log = IndexLog.at(tmp_path / "t")
+    for limits in (Limits(most_made=0), Limits(most_sources=1)):
+        with pytest.raises(OptionError, match="at least"):
+            merge_splits(log, limits=limits)
+    planned = merge_splits(log, limits=Limits(most_sources=2), dry_run=True)
+    assert (planned.groups, planned.merged) == (4, 8)
+    largest = merge_splits(log, limits=Limits(most_made=1))
+    assert (largest.created, largest.merged) == (1, 6)
+    assert Searchable.open(tmp_path / "t").count("common") == 90
