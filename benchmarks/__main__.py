@@ -20,7 +20,7 @@ from benchmarks import report
 QUICK = {
     "log": ["--files", "20000", "--repeat", "1"],
     "drop": ["--files", "20000", "--repeat", "1"],
-    "spark": ["--rows", "200000", "--repeat", "1", "--changes", "1", "--orphans", "500", "--files", "200"],
+    "spark": ["--rows=200000", "--repeat=1", "--changes=1", "--orphans=500", "--files=200", "--named=2000"],
     "search": ["--rows", "50000", "--repeat", "1"],
 }
 

@@ -163,6 +163,36 @@ def many_files(path: Path, files: int, rows: int) -> None:
     write_checkpoint(transaction.commit(adds).snapshot)
 
 
+def named_files(path: Path, files: int, partitions: int) -> None:
+    """A table whose log names so many files in so many partitions; none are there, planning asks for none."""
+    import tidegate
+    from tidegate.log.actions import Add
+    from tidegate.log.checkpoint.write import write_checkpoint
+    from tidegate.metadata import Metadata
+
+    path.mkdir(parents=True)
+    adds = [
+        Add(
+            path=f"p={i % partitions}/part-{i:06d}.parquet" if partitions else f"part-{i:06d}.parquet",
+            partition_values={"p": str(i % partitions)} if partitions else {},
+            size=1_000,
+            modification_time=1_700_000_000_000,
+            data_change=True,
+            stats=json.dumps({"numRecords": 1, "minValues": {"id": i}, "maxValues": {"id": i}}),
+        )
+        for i in range(files)
+    ]
+    fields = [{"name": n, "type": "long", "nullable": True, "metadata": {}} for n in ("id", "p")]
+    metadata = Metadata(
+        id=str(uuid.uuid4()),
+        schema_string=json.dumps({"type": "struct", "fields": fields}),
+        partition_columns=("p",) if partitions else (),
+    )
+    transaction = tidegate.Transaction.begin(path)
+    transaction.update_metadata(metadata)
+    write_checkpoint(transaction.commit(adds).snapshot)
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
@@ -170,6 +200,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--changes", type=int, default=3, help="runs of MERGE, DELETE, OPTIMIZE, VACUUM")
     parser.add_argument("--orphans", type=int, default=100_000)
     parser.add_argument("--files", type=int, default=10_000)
+    parser.add_argument("--named", type=int, default=100_000, help="files of a scan that is planned alone")
     args = parser.parse_args(argv)
     times = Times()
     ours, theirs = Ours(), Theirs()
@@ -177,6 +208,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         _write_and_scan(times, ours, theirs, scratch, args)
         _selective(times, ours, theirs, scratch, args)
+        _planning(times, ours, theirs, scratch, args)
         _changes(times, ours, theirs, scratch, args)
         _services(times, ours, theirs, scratch, args)
     finally:
@@ -217,6 +249,23 @@ def _selective(times: Times, ours: Ours, theirs: Theirs, scratch: Path, args: Na
             seconds = timed(code)
             if turn:
                 times.add(f"selective read, {args.files:,} files", name, seconds)
+
+
+def _planning(times: Times, ours: Ours, theirs: Theirs, scratch: Path, args: Namespace) -> None:
+    """A scan of a whole table up to its tasks; none of them runs."""
+    for partitions in (0, args.named // 10):
+        table = scratch / f"named-{partitions}"
+        named_files(table, args.named, partitions)
+        code = (
+            f"spark.read.format('delta').load({str(table)!r})"
+            "._jdf.queryExecution().toRdd().getNumPartitions()"
+        )
+        what = f"plan {args.named:,} files" + (f", {partitions:,} partitions" if partitions else "")
+        for turn in range(args.repeat + 1):
+            for name, timed in _engines(ours, theirs):
+                seconds = timed(code)
+                if turn:
+                    times.add(what, name, seconds)
 
 
 def _changes(times: Times, ours: Ours, theirs: Theirs, scratch: Path, args: Namespace) -> None:

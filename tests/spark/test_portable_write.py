@@ -156,6 +156,25 @@ def test_random_prefixes_take_the_place_of_partition_directories(
     assert rows(table, "p = 1") == [(1, 1), (3, 1)]
 
 
+@pytest.mark.parametrize(("partitions", "below"), [((), ""), (("p",), r"col-[0-9a-f-]{36}=[01]/")])
+def test_natively_all_files_of_a_write_lie_below_one_random_prefix_under_column_mapping(
+    spark: SparkSession,
+    table: str,
+    rows: Rows,
+    partitions: tuple[str, ...],
+    below: str,
+    defaults: Callable[..., None],
+) -> None:
+    defaults(columnMapping__mode="name", randomPrefixLength="5")
+    spark.conf.set(CONF, "false")
+    frame = spark.range(0, 4, 1, 2).selectExpr("id", "id % 2 as p")
+    frame.write.format("delta").partitionBy(*partitions).save(table)
+    paths = tidegate.open(table).files().column("path").to_pylist()
+    assert all(re.match(rf"[A-Za-z0-9]{{5}}/{below}part-0000[01]-", p) for p in paths)
+    assert len({p[:5] for p in paths}) == 1
+    assert rows(table, "p = 1") == [(1, 1), (3, 1)]
+
+
 def test_files_end_at_the_number_of_records_that_was_asked_for(spark: SparkSession, table: str) -> None:
     spark.range(0, 25, 1, 1).write.format("delta").option("maxRecordsPerFile", 10).save(table)
     assert sorted(s["numRecords"] for s in _stats(table)) == [5, 10, 10]

@@ -111,6 +111,7 @@ def write_files(
         hadoop_root(transaction.log.url),
         names,
         operation=operation,
+        prefix=layout.random_prefix(portable.prefix_length(metadata)),
         options=passed,
         hadoop=settings(transaction.log.store),
     )

@@ -68,12 +68,14 @@ def write(
     partition_columns: Sequence[str],
     *,
     operation: str,
+    prefix: str = "",
     options: Mapping[str, str] | None = None,
     hadoop: Mapping[str, str] | None = None,
 ) -> list[tuple[Placed, int, int]]:
     """Write ``frame`` (physical names) below ``root``; the files with their sizes and times.
 
-    ``hadoop`` are settings that Hadoop needs to open ``root``.
+    All of them go into the directory ``prefix``, if there is one: Spark's committer has no directory for
+    each file. ``hadoop`` are settings that Hadoop needs to open ``root``.
     """
     gateway = gateway_of(spark)
     session = pinned(spark, hadoop)
@@ -82,14 +84,15 @@ def write(
         sink_log = _streaming_class(gateway, "FileStreamSinkLog")
         version = 1
         log = sink_log(version, session._jsparkSession, f"file:{scratch}/log", gateway.scala.Option.empty())
-        committer = _streaming_class(gateway, "ManifestFileCommitProtocol")(str(uuid.uuid4()), root)
+        target = f"{root.rstrip('/')}/{prefix}" if prefix else root
+        committer = _streaming_class(gateway, "ManifestFileCommitProtocol")(str(uuid.uuid4()), target)
         committer.setupManifestOptions(log, 0)
         execution = frame._jdf.queryExecution()
         passed = dict(options or {})
 
         def run() -> Any:
             with _pinned_tasks(spark):
-                return _run(gateway, session, execution, committer, root, partition_columns, passed)
+                return _run(gateway, session, execution, committer, target, partition_columns, passed)
 
         body = _Body(run)
         function = gateway.scala.Option.apply(operation)
