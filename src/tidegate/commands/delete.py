@@ -25,6 +25,7 @@ from tidegate.log.table_log import TableLog
 from tidegate.schema.mapping import mapping_mode
 from tidegate.spark.expressions import quote
 from tidegate.spark.scan.positions import NUMBER, Positioned, places, rows_by_file, tracks
+from tidegate.spark.skipping import narrowing
 from tidegate.spark.write.files import write_files
 from tidegate.spark.write.layout import ROW_COMMIT_VERSION, ROW_ID
 from tidegate.transaction.pending import Operation
@@ -50,7 +51,7 @@ def delete(
         return _whole_files(spark, transaction, transaction.files(), operation, watch)
     frame = shape(spark, snapshot.schema, alias)
     found = condition_of(frame, condition, snapshot.schema, "The condition of DELETE", alias)
-    candidates = snapshot.files(found.predicate)
+    candidates = snapshot.files(narrowing(spark, found.predicate, snapshot.partition_columns))
     decided = _decided(snapshot, candidates, found)
     if decided is not None:
         transaction.read_set = transaction.read_set.with_predicate(found.predicate)

@@ -25,6 +25,7 @@ from tidegate.schema.mapping import mapping_mode
 from tidegate.spark.confs import conf
 from tidegate.spark.expressions import quote
 from tidegate.spark.scan.positions import places, rows_by_file
+from tidegate.spark.skipping import narrowing
 from tidegate.spark.write.constraints import REPLACE_WHERE, Constraint
 from tidegate.spark.write.files import write_files
 from tidegate.spark.write.layout import CHANGE_TYPE
@@ -72,7 +73,7 @@ def rows_where(
     spark: SparkSession, transaction: Transaction, snapshot: Snapshot, where: Condition
 ) -> TakenOut:
     """Take out the rows for which ``where`` is true."""
-    candidates = snapshot.files(where.predicate)
+    candidates = snapshot.files(narrowing(spark, where.predicate, snapshot.partition_columns))
     if where.is_decided_by(snapshot.partition_columns):
         try:
             decided = candidates.filter(

@@ -27,6 +27,7 @@ from tidegate.log.table_log import TableLog
 from tidegate.schema.columns import identity_columns
 from tidegate.spark.expressions import qualified, quote
 from tidegate.spark.scan.positions import places, rows_by_file
+from tidegate.spark.skipping import narrowing
 from tidegate.spark.write.files import Written, write_files
 from tidegate.spark.write.layout import ROW_COMMIT_VERSION
 from tidegate.transaction.pending import Operation
@@ -122,7 +123,8 @@ class _Update:
         """The files to touch; with vectors the rows in them; how many rows, None for all of them."""
         if self.condition is None:
             return self.transaction.files(), {}, None
-        candidates = self.snapshot.files(self.condition.predicate)
+        partitions = self.snapshot.partition_columns
+        candidates = self.snapshot.files(narrowing(self.spark, self.condition.predicate, partitions))
         found = places(self.spark, self.snapshot, candidates)
         matching = aliased(found.frame, self.alias).where(self.condition.column)
         positions: dict[int, BitMap64] = {}

@@ -12,10 +12,12 @@ from tidegate.commands.alter import set_properties
 from tidegate.commands.auto_compact import is_occasion
 from tidegate.commands.vacuum import vacuum
 from tidegate.errors import OptionError
+from tidegate.files.predicate import parse
 from tidegate.log.actions import Add
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
 from tidegate.spark.confs import PREFIX, conf, in_session
+from tidegate.spark.skipping import narrowing
 from tidegate.spark.write.files import _told
 from tidegate.transaction.transaction import Transaction
 
@@ -109,3 +111,20 @@ def test_statistics_of_columns_are_left_out_where_the_session_wants_none(
     told = _told(spark, Transaction.begin(TableLog(table.store)))
     assert told.configuration[key] == expected
     assert (columns in told.configuration) is (expected == "8")
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "expected"),
+    [
+        (None, "p = 1 AND id > 5", "p = 1 AND id > 5"),
+        ("true", "id > 5", "id > 5"),
+        ("false", "p = 1 AND id > 5", "p = 1"),
+        ("false", "P = 1 OR id > 5", "TRUE"),
+        ("false", "id > 5", "TRUE"),
+    ],
+)
+def test_files_are_left_out_by_partition_values_alone_where_no_statistics_are_trusted(
+    said: str | None, text: str, expected: str
+) -> None:
+    spark = session(**({} if said is None else {"stats__skipping": said}))
+    assert narrowing(spark, parse(text), ["p"]) == parse(expected)

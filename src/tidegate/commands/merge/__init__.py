@@ -32,6 +32,7 @@ from tidegate.schema.columns import identity_columns
 from tidegate.spark.confs import conf
 from tidegate.spark.expressions import quote
 from tidegate.spark.scan.positions import PLACE, places, rows_by_file
+from tidegate.spark.skipping import narrowing
 from tidegate.spark.write import identity
 from tidegate.spark.write.files import Written, write_files
 from tidegate.transaction.pending import Operation
@@ -110,7 +111,7 @@ class _Merge:
         facts = facts_of(source, parts, self.snapshot, self.alias)
         self.watch.lap("materializeSourceTimeMs")
         predicate = looked_at(facts, self.analysis, self.snapshot, self.spark, self.alias)
-        candidates = self.snapshot.files(predicate)
+        candidates = self.snapshot.files(narrowing(self.spark, predicate, self.snapshot.partition_columns))
         decisions: Decisions | None = None
         if candidates.num_rows:
             decisions = decide(

@@ -37,6 +37,7 @@ from tidegate.spark.scan import metrics, portable, vectors
 from tidegate.spark.scan.projection import Layout, spark_type
 from tidegate.spark.scan.widening import by_stored_type, narrow_decimals
 from tidegate.spark.session import pinned
+from tidegate.spark.skipping import narrowing
 from tidegate.spark.stream import static
 
 _log = logging.getLogger(__name__)
@@ -139,6 +140,7 @@ class FilePlanner:
         for text in texts:
             predicate = self._parse(text)
             if predicate is not None:
+                predicate = narrowing(self.spark, predicate, names)
                 files = files.filter(keep_mask(files, predicate, self.physical, names, "none"))
         return files
 

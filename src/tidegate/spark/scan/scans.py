@@ -20,6 +20,7 @@ from tidegate.log.snapshot import Snapshot
 from tidegate.spark.scan import native
 from tidegate.spark.scan.native import live_rows
 from tidegate.spark.scan.projection import Layout
+from tidegate.spark.skipping import narrowing
 
 __all__ = ["live_rows", "positioned", "scan"]
 
@@ -43,7 +44,9 @@ def scan(
     if where is not None:
         try:
             predicate = parse(where).resolve(snapshot.schema)
-            files = snapshot.files(predicate, columns=native.FILE_COLUMNS) if files is None else files
+            if files is None:
+                told = narrowing(spark, predicate, snapshot.partition_columns)
+                files = snapshot.files(told, columns=native.FILE_COLUMNS)
             if needed is not None:
                 needed = needed | {c[0] for c in predicate.columns} if predicate.is_known else None
         except PredicateError:
