@@ -16,6 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 STOPPED = "stopped"
+# A master of ours: see ``two_hosts``.
+TWO_HOSTS = "two-hosts"
 
 
 def stop_here(directory: str, where: str) -> None:
@@ -50,6 +52,47 @@ def stopping_at(directory: str, number: int, attempts: int) -> Callable[[int], i
     return passing
 
 
+def failing_at(number: int, attempts: int) -> Callable[[int], int]:
+    """A function of rows that fails at the row ``number`` in the first ``attempts`` attempts of its task."""
+
+    def passing(value: int) -> int:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        if value == number and context is not None and context.attemptNumber() < attempts:
+            raise OSError(f"attempt {context.attemptNumber()} fails")
+        return value
+
+    return passing
+
+
+def two_hosts(directory: str) -> str:
+    """The address of a cluster of two hosts, which lives in the JVM that the driver is going to use.
+
+    Spark gives a slow task a second attempt on another host alone, and a ``local-cluster`` has but one.
+    """
+    from pyspark import SparkContext
+
+    from tidegate.java import java_home_for_spark
+
+    os.environ.setdefault("JAVA_HOME", java_home_for_spark())
+    SparkContext._ensure_initialized()
+    gateway: Any = SparkContext._gateway
+    jvm: Any = SparkContext._jvm
+    conf = jvm.org.apache.spark.SparkConf()
+    hosts = ("127.0.0.1", "127.0.0.2")
+    deploy = jvm.org.apache.spark.deploy
+    address = deploy.master.Master.startRpcEnvAndEndpoint(hosts[0], 0, 0, conf)._1().address()
+    masters = gateway.new_array(jvm.java.lang.String, 1)
+    masters[0] = address.toSparkURL()
+    option = jvm.scala.Option
+    for number, host in enumerate(hosts, 1):
+        deploy.worker.Worker.startRpcEnvAndEndpoint(
+            host, 0, 0, 1, 1024, masters, f"{directory}/work", option.apply(number), conf, option.empty()
+        )
+    return str(masters[0])
+
+
 class Orders:
     """What the victim can be told to do."""
 
@@ -67,6 +110,17 @@ class Orders:
         """Append the numbers from ``first`` to ``last``, in four tasks."""
         frame = self._held(self.spark.range(first, last + 1, 1, 4), row, attempts)
         writer = frame.write.format("delta").mode("append")
+        writer.option("tidegate.write.portable", portable).save(table)
+        return "written"
+
+    def flaky(self, table: str, first: int, last: int, row: int, attempts: int, portable: bool) -> Any:
+        """Append numbers in two tasks, in files of a hundred; the first attempts fail at ``row``."""
+        from pyspark.sql import functions as F
+
+        # Each batch of a function is a hundred rows: those before the failure are in files by then.
+        failing = F.udf(failing_at(row, attempts), "long")
+        frame = self.spark.range(first, last + 1, 1, 2).withColumn("id", failing("id"))
+        writer = frame.write.format("delta").mode("append").option("maxRecordsPerFile", 100)
         writer.option("tidegate.write.portable", portable).save(table)
         return "written"
 
@@ -158,6 +212,8 @@ def main() -> None:
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     directory, master, confs = sys.argv[1:]
+    if master == TWO_HOSTS:
+        master = two_hosts(directory)
     spark = tidegate.session(master=master, app_name="tidegate-victim", **json.loads(confs))
     spark.sparkContext.setLogLevel("OFF")
     tidegate.enable(spark)
