@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import tidegate
+from support.session import CONNECT
 from tidegate.errors import (
     NotATableError,
     OptionError,
@@ -26,9 +27,12 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def no_job(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fails the test if a job was started meanwhile."""
+    """Fails the test if a job was started meanwhile; a Connect client has no way to count them."""
     if "existing" in request.fixturenames:
         request.getfixturevalue("existing")
+    if CONNECT:
+        yield
+        return
     store = spark._jsparkSession.sparkContext().statusStore()
     before = store.jobsList(None).size()
     yield

@@ -9,6 +9,8 @@ from __future__ import annotations
 # By file: the tests that the default run takes; none where the file is left to the large budgets.
 BEHAVIOURS: dict[str, tuple[str, ...]] = {
     "test_alter.py": ("test_columns_are_renamed_and_dropped_under_column_mapping",),
+    "test_auto_compaction.py": ("test_enough_small_files_in_a_partition_become_one",),
+    "test_bad_input.py": ("test_a_path_that_is_not_a_table", "test_values_of_options_that_make_no_sense"),
     "test_builder.py": ("test_a_table_by_name_is_made_found_and_replaced",),
     "test_catalog_tables.py": (
         "test_a_managed_table_is_seen_everywhere_a_name_can_stand",
