@@ -247,6 +247,21 @@ def test_structs_evolve_by_name_and_field(spark: SparkSession, table: str) -> No
         dt.merge(new.alias("s"), "t.id = s.id").whenMatchedUpdate(set={"s": "s.s"}).execute()
 
 
+def test_a_null_struct_of_the_source_leaves_the_fields_it_lacks_at_any_depth(
+    spark: SparkSession, table: str
+) -> None:
+    inner = "named_struct('a', id, 'b', named_struct('c', 'c', 'd', id))"
+    write(spark.sql(f"select id, if(id = 2, null, {inner}) n from range(3)"), table, {})
+    new = spark.sql(
+        "select id, cast(null as struct<a: bigint, b: struct<c: string, e: int>>) n from range(1, 4)"
+    )
+    dt = DeltaTable.forPath(spark, table).alias("t")
+    upsert(dt, new.alias("s")).withSchemaEvolution().execute()
+    found = {r.id: r.n for r in spark.read.format("delta").load(table).collect()}
+    assert found[1].asDict(recursive=True) == {"a": None, "b": {"c": None, "d": 1, "e": None}}
+    assert (found[0].b.d, found[2], found[3]) == (0, None, None)
+
+
 @pytest.mark.parametrize("properties", WAYS)
 def test_partitions_row_ids_generated_columns_and_constraints(
     spark: SparkSession, table: str, rows: Rows, properties: dict[str, str]

@@ -210,7 +210,6 @@ def _struct_as(
             errorClass="DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION",
         )
     fields = []
-    kept = False
     for f in want.fields:
         found = have.field(f.name)
         before = old_type.field(f.name) if isinstance(old_type, StructType) else None
@@ -220,13 +219,25 @@ def _struct_as(
         if found is not None:
             value = stored_as(column.getField(found.name), found.type, f.type, inner, missing, was, kind)
         elif was is not None:
-            kept = True
             value = stored_as(was, kind, f.type, inner, missing=True)
         else:
             value = _null(f.type)
         fields.append(value.alias(f.name))
-    is_null = column.isNull() & old.isNull() if kept and old is not None else column.isNull()
+    is_null = column.isNull()
+    if old is not None and _keeps(have, want, old_type):
+        is_null = is_null & old.isNull()
     return F.when(~is_null, F.struct(*fields)).otherwise(_null(want))
+
+
+def _keeps(have: DataType, want: DataType, old: DataType) -> bool:
+    """Whether a field of the old value outlives a new one that lacks it, in this struct or in one within."""
+    if not (isinstance(have, StructType) and isinstance(want, StructType) and isinstance(old, StructType)):
+        return False
+    for f in want.fields:
+        given, before = have.field(f.name), old.field(f.name)
+        if before is not None and (given is None or _keeps(given.type, f.type, before.type)):
+            return True
+    return False
 
 
 def _null(kind: DataType) -> Column:
