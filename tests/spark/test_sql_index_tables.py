@@ -54,6 +54,11 @@ def sql(spark: SparkSession) -> Any:
         ("WHERE level FIELDMATCH 'ERROR' AND message TEXTSEARCH 'well'", [5]),
         ("WHERE * INDEXQUERY 'level:ERROR OR message:n0'", [0, 4, 5]),
         ("WHERE indexqueryall('message:(reset AND NOT n2)')", [0, 4]),
+        ("WHERE id = 1 OR message TEXTSEARCH 'n2' OR level FIELDMATCH 'ERROR'", [1, 2, 4, 5]),
+        ("WHERE message TEXTSEARCH 'n0' OR level FIELDMATCH 'ERROR'", [0, 4, 5]),
+        ("WHERE NOT message TEXTSEARCH 'reset' AND p = 1", [1, 3, 5]),
+        ("WHERE NOT (message TEXTSEARCH 'reset' OR id = 1)", [3, 5]),
+        ("WHERE message TEXTSEARCH 'reset' = (level FIELDMATCH 'ERROR')", [1, 3, 4]),
     ],
 )
 def test_a_path_is_read_and_searched(sql: Any, path: str, where: str, expected: list[int]) -> None:
@@ -68,6 +73,14 @@ def test_searches_belong_to_their_own_table_in_joins_and_subqueries(sql: Any, pa
         f"SELECT count(*) FROM (SELECT * FROM {t} WHERE message TEXTSEARCH 'reset') WHERE id = 0 OR id = 1"
     )
     assert sql(nested) == [(1,)]
+    rows = f"SELECT * FROM {t} WHERE id = 1 OR message TEXTSEARCH 'n0'"
+    assert sql(f"{rows} ORDER BY id") == [
+        (0, "connection reset n0", "INFO", 0),
+        (1, "all is well n1", "INFO", 1),
+    ]
+    outer = f"SELECT r.id, a.* FROM range(6) r LEFT JOIN {t} a ON a.id = r.id + 4 WHERE"
+    assert sql(f"{outer} a.message TEXTSEARCH 'reset'") == [(0, 4, "connection reset n4", "ERROR", 0)]
+    assert [r[0] for r in sql(f"{outer} NOT a.message TEXTSEARCH 'reset'")] == [1]
     with pytest.raises(QueryError, match="several"):
         sql(f"SELECT a.id FROM {t} a JOIN {t} b ON a.id = b.id WHERE message TEXTSEARCH 'n4'")
 
@@ -75,8 +88,8 @@ def test_searches_belong_to_their_own_table_in_joins_and_subqueries(sql: Any, pa
 def test_a_search_that_a_field_cannot_answer_is_refused_with_the_remedy(sql: Any, path: str) -> None:
     with pytest.raises(QueryError, match="fieldmatch"):
         sql(f"SELECT * FROM indextables.`{path}` WHERE level TEXTSEARCH 'ERROR'")
-    with pytest.raises(QueryError, match="joined by AND"):
-        sql(f"SELECT * FROM indextables.`{path}` WHERE id = 1 OR message TEXTSEARCH 'reset'")
+    with pytest.raises(QueryError, match="WHERE of a SELECT"):
+        sql(f"SELECT message TEXTSEARCH 'reset' FROM indextables.`{path}`")
     with pytest.raises(QueryError, match="no index table"):
         sql("SELECT * FROM range(3) WHERE id TEXTSEARCH '1'")
 

@@ -52,7 +52,7 @@ def named() -> Any:
 def read(spark: Any, where: str, options: dict[str, str]) -> Any:
     """The table at a path, pinned to a version."""
     _needs_tantivy()
-    from tidegate.index.datasource import COLUMNS, PUSHDOWN, asked_columns
+    from tidegate.index.datasource import COLUMNS, PUSHDOWN, asked_columns, asked_flags
     from tidegate.index.tables import Searchable
     from tidegate.index.work import check_columns
     from tidegate.index.write import session_conf
@@ -67,6 +67,8 @@ def read(spark: Any, where: str, options: dict[str, str]) -> Any:
     )
     columns = asked_columns(given)
     table.search(folded.get("query"), columns)
+    for query in asked_flags(given).values():
+        table.node(query)
     if columns is not None:
         given = {k: v for k, v in given.items() if k.lower() != COLUMNS}
         given[COLUMNS] = ",".join(check_columns(table.scope, columns))

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BooleanType, StructField, StructType
 
 from tidegate.errors import OptionError, TidegateError
 from tidegate.index.pushdown import pushed
@@ -27,6 +28,8 @@ from tidegate.spark.places import surrounded
 
 NAME = "indextables"
 COLUMNS = "tidegate.columns"
+# Names and queries, as JSON: for each a column that says of every row whether it matches.
+FLAGS = "tidegate.flags"
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _SPLITS_PER_TASK = 8
 _TASKS = 64
@@ -56,7 +59,8 @@ class IndexTablesSource(DataSource):
         with surrounded(self.environment):
             whole = StructType.fromJson(json.loads(_table(self.options).scope.schema))
         asked = asked_columns(self.options)
-        return whole if asked is None else StructType([whole[c] for c in asked])
+        kept = whole.fields if asked is None else [whole[c] for c in asked]
+        return StructType([*kept, *(StructField(n, BooleanType()) for n in asked_flags(self.options))])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return IndexTablesReader(dict(self.options), schema.names, self.environment)
@@ -71,6 +75,13 @@ def asked_columns(options: Any) -> list[str] | None:
     """The columns that the option ``tidegate.columns`` names; None for all of them."""
     text = {k.lower(): v for k, v in dict(options).items()}.get(COLUMNS)
     return None if text is None else split_names(text)
+
+
+def asked_flags(options: Any) -> dict[str, str]:
+    """The flags that the option ``tidegate.flags`` asks for, each with its query."""
+    text = {k.lower(): v for k, v in dict(options).items()}.get(FLAGS)
+    found: dict[str, str] = {} if text is None else json.loads(text)
+    return found
 
 
 class IndexTablesReader(DataSourceReader):
@@ -98,10 +109,12 @@ class IndexTablesReader(DataSourceReader):
             if (query := self._options.get("query")) is not None:
                 asked.append(table.node(query))
             node = conjunction(asked) if asked else All()
-            search = table.search(node, self._columns)
+            flags = {name: table.node(query) for name, query in asked_flags(self._options).items()}
+            search = table.search(node, [c for c in self._columns if c not in flags])
         targets = search.targets
+        find = replace(search.find, flags=tuple(flags.items()))
         tasks = min(max(1, len(targets)), max(_TASKS, -(-len(targets) // _SPLITS_PER_TASK)))
-        return [Splits(search.find, targets[i::tasks]) for i in range(tasks)]
+        return [Splits(find, targets[i::tasks]) for i in range(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Splits)

@@ -152,6 +152,8 @@ class Find:
     highlight: tuple[str, ...] = ()
     marks: tuple[str, str] = ("<b>", "</b>")
     ordered: bool = False
+    # Columns that say of each row whether it matches one more query.
+    flags: tuple[tuple[str, Node], ...] = ()
 
     @property
     def schema(self) -> pa.Schema:
@@ -160,6 +162,7 @@ class Find:
         if self.scores:
             fields.append(pa.field(SCORE, pa.float32()))
         fields += [pa.field(SNIPPET + c, pa.string()) for c in self.highlight]
+        fields += [pa.field(name, pa.bool_()) for name, _ in self.flags]
         if self.ordered:
             fields += [pa.field(ORDER[0], pa.int32()), pa.field(ORDER[1], pa.int64())]
         return pa.schema(fields)
@@ -177,6 +180,8 @@ class Find:
             arrays.append(pa.array(scores, pa.float32()))
         for column in self.highlight:
             arrays.append(self._snippets(opened, column, table.column(column).to_pylist()))
+        for _, node in self.flags:
+            arrays.append(pa.array(np.isin(rows, opened.rows(node, None)), pa.bool_()))
         if self.ordered:
             arrays += [
                 pa.repeat(pa.scalar(target.ordinal, pa.int32()), len(rows)),

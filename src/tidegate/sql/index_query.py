@@ -1,46 +1,54 @@
 """Queries over index tables: names and paths read through the source, searches in WHERE by the index.
 
-Every reference to an index table becomes a view of its newest version, narrowed by the searches that belong
-to it; what is left of WHERE is Spark's, and its filters reach the index as they do in ``spark.read``.
+Every reference to an index table becomes a view of its newest version, narrowed by what the searches that
+belong to it ask of every row. A search below OR or NOT becomes a column of that view, true or false for each
+row, which no star of the query shows. The rest of WHERE is Spark's, and its filters reach the index as they
+do in ``spark.read``.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Any
 
 from pyspark.sql import DataFrame
+from sqlglot.tokenizer_core import TokenType
 
 from tidegate.errors import QueryError
+from tidegate.index.datasource import FLAGS
 from tidegate.index.named import FORMAT
 from tidegate.sql.context import Context
-from tidegate.sql.dialect import at_offset
+from tidegate.sql.dialect import at_offset, tokens_of
 from tidegate.sql.index_tables import location
 from tidegate.sql.names import Name, table_names
-from tidegate.sql.searches import Search, blanked, searches
+from tidegate.sql.narrowing import narrowing, stars
+from tidegate.sql.searches import Search, marked, searches
 from tidegate.table.index import IndexTable
 
 
 def query(context: Context, text: str, arguments: Any = None) -> DataFrame | None:
     """The query with index tables in it; None where there are none."""
     found = searches(text)
-    plain = blanked(text, found)
+    plain = marked(text, found)
     names = [n for n in table_names(plain) if not n.qualifies]
     places = {n.ref.start: (n, where) for n in names if (where := location(context, n.ref)) is not None}
-    asked: dict[int, list[Search]] = {at: [] for at in places}
-    for search in found:
-        asked[_owner(text, search, [n for n, _ in places.values()])].append(search)
+    owners = {s.mark: _owner(text, s, [n for n, _ in places.values()]) for s in found}
     if not places:
         return None
-    out, at = [], 0
+    narrowed = narrowing(plain, found, owners)
+    changes = [(s.start, s.end, "TRUE" if s.mark in narrowed.always else s.mark) for s in found]
+    columns = [s for s in found if s.mark not in narrowed.always]
+    called = {at: _called(plain, name) for at, (name, _) in places.items()}
+    changes += stars(plain, [(s, called[owners[s.mark]]) for s in columns])
     views: dict[str, DataFrame] = {}
-    for start in sorted(places):
-        name, where = places[start]
-        view = _view(context, where, asked[start], views)
+    for start, (name, where) in places.items():
+        asked = [s for s in found if owners[s.mark] == start]
+        shown = [s for s in columns if owners[s.mark] == start]
+        view = _view(context, where, asked, shown, narrowed.needed.get(start), views)
         alias = "" if name.alias is None else " AS `" + name.alias.replace("`", "``") + "`"
-        out += [plain[at:start], f"`{view}`{alias}"]
-        at = name.ref.end + 1
-    new = "".join([*out, plain[at:]])
+        changes.append((start, name.ref.end, f"`{view}`{alias}"))
+    new = _changed(text, changes)
     for view, frame in views.items():
         frame.createOrReplaceTempView(view)
     try:
@@ -48,6 +56,15 @@ def query(context: Context, text: str, arguments: Any = None) -> DataFrame | Non
     finally:
         for view in views:
             context.spark.catalog.dropTempView(view)
+
+
+def _changed(text: str, changes: list[tuple[int, int, str]]) -> str:
+    """``text`` with the spans replaced; an empty one is a place where something is put in."""
+    out, at = [], 0
+    for start, end, new in sorted(changes):
+        out += [text[at:start], new]
+        at = end + 1
+    return "".join([*out, text[at:]])
 
 
 def _owner(text: str, search: Search, names: list[Name]) -> int:
@@ -74,20 +91,31 @@ def _called(text: str, name: Name) -> str:
     """What a table is called in its query."""
     if name.alias is not None:
         return name.alias
-    words = text[name.ref.end + 1 :].split(None, 2)
-    return words[1] if words[0].upper() == "AS" else words[0].rstrip(",")
+    behind = [t for t in tokens_of(text) if t.start > name.ref.end]
+    return behind[1 if behind[0].token_type is TokenType.ALIAS else 0].text
 
 
-def _view(context: Context, where: str, asked: list[Search], views: dict[str, DataFrame]) -> str:
+def _view(
+    context: Context,
+    where: str,
+    asked: list[Search],
+    shown: list[Search],
+    words: str | None,
+    views: dict[str, DataFrame],
+) -> str:
     table = IndexTable.forPath(context.spark, where)
     for search in asked:
         if search.column is not None and search.kind != "indexquery":
             # Refuses a search that the kind of the field cannot answer, with the remedy.
             getattr(table, search.kind)(search.column[-1], search.words)
-    words = " AND ".join(s.query for s in asked)
-    key = f"{where}#{table.version}#{words}"
+    flags = json.dumps({s.mark: s.query for s in shown}) if shown else ""
+    key = f"{where}#{table.version}#{words}#{flags}"
     name = "__tidegate_index_" + hashlib.sha256(key.encode()).hexdigest()[:16]
     if name not in views:
         reader = context.spark.read.format(FORMAT)
-        views[name] = (reader.option("query", words) if words else reader).load(where)
+        if words:
+            reader = reader.option("query", words)
+        if flags:
+            reader = reader.option(FLAGS, flags)
+        views[name] = reader.load(where)
     return name

@@ -140,3 +140,8 @@ def _is_common(table: exp.Table, ref: TableRef) -> bool:
                 return True
         below = above
     return False
+
+
+def tree_of(text: str) -> Any:
+    """The statement, or the query that it ends with, as sqlglot's tree; None if it cannot be read."""
+    return _tree(text)[0]

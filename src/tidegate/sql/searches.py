@@ -1,9 +1,9 @@
 """Searches in a query's WHERE: where they stand, and which table of the query each is about.
 
 A search is ``column TEXTSEARCH 'words'`` (or FIELDMATCH, INDEXQUERY; ``*`` for the column means all), the
-same as a function ``textsearch(column, 'words')``, or ``indexqueryall('words')``. It narrows a table before
-its rows are read, so it stands by itself in WHERE or is joined to the rest by AND; OR and NOT belong into
-the words.
+same as a function ``textsearch(column, 'words')``, or ``indexqueryall('words')``. It stands anywhere in a
+WHERE, also below OR and NOT. Each is marked by a name of its own in the text, as long as it was, so that
+every other place stays where it is; ``narrowing`` says which of them narrow their table before it is read.
 """
 
 from __future__ import annotations
@@ -18,23 +18,40 @@ from tidegate.sql.dialect import at_offset, tokens_of
 
 KINDS = ("textsearch", "fieldmatch", "indexquery")
 _PREFIXES = ("tantivy4spark_", "indextables_")
-_ENDS = (
-    "GROUP BY",
-    "ORDER BY",
-    "SORT BY",
-    "HAVING",
-    "LIMIT",
-    "UNION",
-    "EXCEPT",
-    "INTERSECT",
-    "WINDOW",
-    "QUALIFY",
-)
+_MARK = "__tg"
+_QUERIES = (TokenType.SELECT, TokenType.WITH, TokenType.FROM)
+_SETS = {TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT}
+_CLAUSES = {
+    TokenType.SELECT,
+    TokenType.FROM,
+    TokenType.JOIN,
+    TokenType.ON,
+    TokenType.HAVING,
+    TokenType.GROUP_BY,
+    TokenType.ORDER_BY,
+    TokenType.SORT_BY,
+    TokenType.QUALIFY,
+    *_SETS,
+}
+_RESHAPED = {TokenType.PIVOT, TokenType.UNPIVOT}
+# Where rows that are left out beforehand would show: as partners that are missing, or in what is sampled.
+_OUTER = {
+    TokenType.LEFT,
+    TokenType.RIGHT,
+    TokenType.FULL,
+    TokenType.ANTI,
+    TokenType.SEMI,
+    TokenType.TABLE_SAMPLE,
+}
 
 
 @dataclass(frozen=True)
 class Search:
-    """One search: its kind, its column (None for all), its words, its span, and the FROM it belongs to."""
+    """One search: its kind, its column (None for all), its words, its span, and the query it belongs to.
+
+    ``tables`` is the span of that query's FROM, ``scope`` that of the query. In a ``plain`` FROM rows may be
+    left out before anything else happens to them.
+    """
 
     kind: str
     column: tuple[str, ...] | None
@@ -42,6 +59,9 @@ class Search:
     start: int
     end: int
     tables: tuple[int, int]
+    scope: tuple[int, int]
+    mark: str
+    plain: bool = True
 
     @property
     def query(self) -> str:
@@ -54,28 +74,30 @@ class Search:
 
 
 def searches(text: str) -> list[Search]:
-    """The searches of a query, in order; an error for one that stands where it cannot narrow."""
+    """The searches of a query, in order; an error for one that stands outside of a WHERE."""
     if not any(kind in text.lower() for kind in KINDS):
         return []
     tokens = tokens_of(text)
-    out, at = [], 0
+    out: list[Search] = []
+    at = 0
     while at < len(tokens):
         found = _operator(tokens, at) or _function(tokens, at)
         if found is None:
             at += 1
             continue
         kind, column, words, first, last = found
-        tables = _from(text, tokens, first, last)
-        out.append(Search(kind, column, words, tokens[first].start, tokens[last].end, tables))
+        tables, scope, plain = _place(text, tokens, first, last)
+        span = tokens[first].start, tokens[last].end
+        out.append(Search(kind, column, words, *span, tables, scope, f"{_MARK}{len(out)}", plain))
         at = last + 1
     return out
 
 
-def blanked(text: str, found: Sequence[Search]) -> str:
-    """The text with TRUE in the place of each search; every other place stays where it is."""
+def marked(text: str, found: Sequence[Search]) -> str:
+    """The text with its mark in the place of each search; every other place stays where it is."""
     for one in found:
         length = one.end + 1 - one.start
-        text = text[: one.start] + "TRUE".ljust(length) + text[one.end + 1 :]
+        text = text[: one.start] + one.mark.ljust(length) + text[one.end + 1 :]
     return text
 
 
@@ -124,62 +146,88 @@ def _function(tokens: Sequence[Token], at: int) -> _Found | None:
     return kind, column, words, at, close
 
 
-def _from(text: str, tokens: Sequence[Token], first: int, last: int) -> tuple[int, int]:
-    """The span of the FROM whose rows a search narrows; an error where no AND of a WHERE holds it."""
-    where = _back(tokens, first, ("WHERE",), refused=("OR", "NOT"))
-    source = None if where is None else _back(tokens, where, ("FROM",))
-    if where is None or source is None or _or_follows(tokens, last):
+_Place = tuple[tuple[int, int], tuple[int, int], bool]
+
+
+def _place(text: str, tokens: Sequence[Token], first: int, last: int) -> _Place:
+    """The FROM and the query that a search belongs to; an error where it stands in no WHERE."""
+    where = _back(tokens, first, TokenType.WHERE, _CLAUSES)
+    source = None if where is None else _back(tokens, where, TokenType.FROM, (TokenType.SELECT,))
+    select = None if source is None else _back(tokens, source, TokenType.SELECT, ())
+    if where is None or source is None or select is None:
         raise at_offset(
             QueryError(
-                "A search narrows the rows of its table: it stands in WHERE by itself, or is joined by AND.",
-                hint="Write OR and NOT inside the words, as in: message TEXTSEARCH 'reset OR peer'.",
+                "A search stands in the WHERE of a SELECT, and nowhere else.",
+                hint="Search in a subquery: (SELECT ... FROM t WHERE message TEXTSEARCH 'words').",
             ),
             text,
             tokens[first].start,
         )
-    return tokens[source].end, tokens[where].start
+    kinds = {t.token_type for t in tokens[source:where]}
+    if kinds & _RESHAPED:
+        raise at_offset(
+            QueryError(
+                "A search is about the rows of its table, and PIVOT and UNPIVOT make others of them.",
+                hint="Search in a subquery: FROM (SELECT ... WHERE message TEXTSEARCH 'words') PIVOT (...).",
+            ),
+            text,
+            tokens[first].start,
+        )
+    end = _end(tokens, last)
+    within = tokens[source].end, tokens[where].start
+    return within, (tokens[select].start, tokens[end].end), not kinds & _OUTER
+
+
+def opens_query(tokens: Sequence[Token], at: int) -> bool:
+    """Whether the parenthesis at ``at`` holds a query."""
+    return at + 1 < len(tokens) and tokens[at + 1].token_type in _QUERIES
 
 
 def _back(
-    tokens: Sequence[Token], at: int, words: tuple[str, ...], refused: tuple[str, ...] = ()
+    tokens: Sequence[Token], at: int, wanted: TokenType, refused: Sequence[TokenType] | set[TokenType]
 ) -> int | None:
-    """The nearest of some words before ``at``, outside of parentheses that are closed between."""
+    """The nearest clause ``wanted`` before ``at``, in the same query; None behind one of ``refused``."""
     depth = 0
     for i in range(at - 1, -1, -1):
-        kind, text = tokens[i].token_type, tokens[i].text.upper()
+        kind = tokens[i].token_type
         if kind is TokenType.R_PAREN:
             depth += 1
         elif kind is TokenType.L_PAREN:
-            depth -= 1
-            # A parenthesis around conditions alone is left; one around a query ends the search.
-            if depth < 0 and i and tokens[i - 1].text.upper() not in ("WHERE", "AND", "("):
+            if depth == 0 and opens_query(tokens, i):
                 return None
-            depth = max(depth, 0)
-        elif depth == 0 and kind not in (TokenType.STRING, TokenType.IDENTIFIER):
-            if text in words:
+            depth = max(depth - 1, 0)
+        elif depth == 0 and not _compares(tokens, i):
+            if kind is wanted:
                 return i
-            if text in refused:
+            if kind in refused:
                 return None
     return None
 
 
-def _or_follows(tokens: Sequence[Token], last: int) -> bool:
-    """Whether an OR stands behind a search in the same WHERE."""
+def _compares(tokens: Sequence[Token], at: int) -> bool:
+    """Whether this is the FROM of ``IS [NOT] DISTINCT FROM``."""
+    return (
+        tokens[at].token_type is TokenType.FROM
+        and at > 1
+        and tokens[at - 1].token_type is TokenType.DISTINCT
+        and tokens[at - 2].token_type in (TokenType.IS, TokenType.NOT)
+    )
+
+
+def _end(tokens: Sequence[Token], at: int) -> int:
+    """The last token of the query that ``at`` belongs to."""
     depth = 0
-    for i in range(last + 1, len(tokens)):
-        kind, text = tokens[i].token_type, tokens[i].text.upper()
+    for i in range(at + 1, len(tokens)):
+        kind = tokens[i].token_type
         if kind is TokenType.L_PAREN:
             depth += 1
         elif kind is TokenType.R_PAREN:
             if depth == 0 and _closes_query(tokens, i):
-                return False
+                return i - 1
             depth = max(depth - 1, 0)
-        elif depth == 0 and kind not in (TokenType.STRING, TokenType.IDENTIFIER):
-            if text == "OR":
-                return True
-            if text in _ENDS or kind is TokenType.SELECT:
-                return False
-    return False
+        elif depth == 0 and kind in _SETS:
+            return i - 1
+    return len(tokens) - 1
 
 
 def _closes_query(tokens: Sequence[Token], close: int) -> bool:
@@ -188,5 +236,5 @@ def _closes_query(tokens: Sequence[Token], close: int) -> bool:
     for i in range(close, -1, -1):
         depth += {TokenType.R_PAREN: 1, TokenType.L_PAREN: -1}.get(tokens[i].token_type, 0)
         if depth == 0:
-            return tokens[i + 1].token_type in (TokenType.SELECT, TokenType.WITH, TokenType.FROM)
+            return opens_query(tokens, i)
     return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from pathlib import Path
@@ -44,6 +45,18 @@ def test_a_scan_has_all_columns_or_those_that_were_named(table: str) -> None:
     few = index.IndexTablesSource({"path": table, "tidegate.columns": "p, id", "query": "word3 OR word4"})
     assert few.schema().names == ["p", "id"]
     assert sorted(map(tuple, (r.values() for r in read(few).to_pylist()))) == [("a", 4), ("b", 3)]
+
+
+def test_flags_say_of_every_row_whether_it_matches_a_query(table: str) -> None:
+    flags = {"few": "s:(word3 OR word4)", "all": "common", "none": "id:77", "half": "NOT p:a"}
+    options = {"path": table, "tidegate.flags": json.dumps(flags), "query": "id:[2 TO 5]"}
+    found = read(index.IndexTablesSource(options)).sort_by("id").select(["id", *flags])
+    assert [tuple(r.values()) for r in found.to_pylist()] == [
+        (2, False, True, False, False),
+        (3, True, True, False, True),
+        (4, True, True, False, False),
+        (5, False, True, False, True),
+    ]
 
 
 def test_splits_that_a_filter_rules_out_are_no_part_of_the_scan(table: str) -> None:
