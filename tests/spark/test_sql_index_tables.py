@@ -90,6 +90,10 @@ def test_a_search_that_a_field_cannot_answer_is_refused_with_the_remedy(sql: Any
         sql(f"SELECT * FROM indextables.`{path}` WHERE level TEXTSEARCH 'ERROR'")
     with pytest.raises(QueryError, match="WHERE of a SELECT"):
         sql(f"SELECT message TEXTSEARCH 'reset' FROM indextables.`{path}`")
+    for kind in ("VIEW", "TEMPORARY VIEW"):
+        with pytest.raises(OptionError, match="cannot be kept") as caught:
+            sql(f"CREATE {kind} v AS SELECT * FROM indextables.`{path}` WHERE message TEXTSEARCH 'reset'")
+        assert caught.value.errorClass == "DELTA_OPERATION_NOT_ALLOWED"
     with pytest.raises(QueryError, match="no index table"):
         sql("SELECT * FROM range(3) WHERE id TEXTSEARCH '1'")
 

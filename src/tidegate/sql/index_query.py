@@ -15,14 +15,16 @@ from typing import Any
 from pyspark.sql import DataFrame
 from sqlglot.tokenizer_core import TokenType
 
-from tidegate.errors import QueryError
+from tidegate.errors import OptionError, QueryError
 from tidegate.index.datasource import FLAGS
 from tidegate.index.named import FORMAT
 from tidegate.sql.context import Context
 from tidegate.sql.dialect import at_offset, tokens_of
+from tidegate.sql.index_statements import index_path
 from tidegate.sql.index_tables import location
-from tidegate.sql.names import Name, table_names
+from tidegate.sql.names import Name, makes_view, table_names
 from tidegate.sql.narrowing import narrowing, stars
+from tidegate.sql.references import keeps_text
 from tidegate.sql.searches import Search, marked, searches
 from tidegate.table.index import IndexTable
 
@@ -34,7 +36,7 @@ def query(context: Context, text: str, arguments: Any = None) -> DataFrame | Non
     names = [n for n in table_names(plain) if not n.qualifies]
     places = {n.ref.start: (n, where) for n in names if (where := location(context, n.ref)) is not None}
     owners = {s.mark: _owner(text, s, [n for n, _ in places.values()]) for s in found}
-    if not places:
+    if not places or _is_kept(text, plain, found, [n for n, _ in places.values()]):
         return None
     narrowed = narrowing(plain, found, owners)
     changes = [(s.start, s.end, "TRUE" if s.mark in narrowed.always else s.mark) for s in found]
@@ -56,6 +58,25 @@ def query(context: Context, text: str, arguments: Any = None) -> DataFrame | Non
     finally:
         for view in views:
             context.spark.catalog.dropTempView(view)
+
+
+def _is_kept(text: str, plain: str, found: list[Search], names: list[Name]) -> bool:
+    """Whether a statement keeps its query, as a view does, by names that the catalog will look up again.
+
+    A search or a path cannot be kept so: it would go on to show the rows of today.
+    """
+    if not keeps_text(plain) and makes_view(plain) is None:
+        return False
+    paths = [n.ref.start for n in names if index_path(n.ref) is not None]
+    if not found and not paths:
+        return True
+    error = OptionError(
+        "A view names its tables: a search, or the path of an index table, cannot be kept in one.",
+        hint="Make the table known with CREATE TABLE ... USING indextables LOCATION and take its name, and "
+        "search where the view is read from.",
+        errorClass="DELTA_OPERATION_NOT_ALLOWED",
+    )
+    raise at_offset(error, text, min([s.start for s in found] + paths))
 
 
 def _changed(text: str, changes: list[tuple[int, int, str]]) -> str:
