@@ -39,6 +39,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
     "test_replace_where.py": ("test_rows_that_match_leave_and_the_new_ones_come",),
     "test_restore.py": ("test_rows_schema_and_files_are_what_they_were",),
     "test_sql.py": ("test_insert_in_every_form",),
+    "test_stream_sink.py": (),
     "test_update.py": ("test_rows_that_match_get_new_values",),
     "test_views_and_metrics.py": (),
     "test_write_and_read.py": (),
