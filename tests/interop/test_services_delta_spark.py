@@ -151,8 +151,11 @@ def test_vacuum_deletes_the_same_files(
 
     assert left(one) == left(other)
     assert _both(spark, peer, one) == _both(spark, peer, other)
-    operations = [[r["operation"] for r in _on(peer, p, "t.history(2)").to_pylist()] for p in (one, other)]
+    entries = [_on(peer, p, "t.history(2)").to_pylist() for p in (one, other)]
+    operations = [[r["operation"] for r in found] for found in entries]
     assert operations[0] == operations[1] == ["VACUUM END", "VACUUM START"]
+    told = [[dict(r["operationMetrics"]) for r in found] for found in entries]
+    assert told[0] == told[1]
 
 
 def test_each_reads_and_goes_on_with_the_others_clone(
