@@ -73,7 +73,7 @@ def _is_kept(text: str, plain: str, found: list[Search], names: list[Name]) -> b
     error = OptionError(
         "A view names its tables: a search, or the path of an index table, cannot be kept in one.",
         hint="Make the table known with CREATE TABLE ... USING indextables LOCATION and take its name, and "
-        "search where the view is read from.",
+        "search the table itself, not the view.",
         errorClass="DELTA_OPERATION_NOT_ALLOWED",
     )
     raise at_offset(error, text, min([s.start for s in found] + paths))
