@@ -163,25 +163,14 @@ def many_files(path: Path, files: int, rows: int) -> None:
     write_checkpoint(transaction.commit(adds).snapshot)
 
 
-def named_files(path: Path, files: int, partitions: int) -> None:
+def planned_table(path: Path, files: int, partitions: int) -> None:
     """A table whose log names so many files in so many partitions; none are there, planning asks for none."""
     import tidegate
-    from tidegate.log.actions import Add
+    from support.named_files import named_files
     from tidegate.log.checkpoint.write import write_checkpoint
     from tidegate.metadata import Metadata
 
     path.mkdir(parents=True)
-    adds = [
-        Add(
-            path=f"p={i % partitions}/part-{i:06d}.parquet" if partitions else f"part-{i:06d}.parquet",
-            partition_values={"p": str(i % partitions)} if partitions else {},
-            size=1_000,
-            modification_time=1_700_000_000_000,
-            data_change=True,
-            stats=json.dumps({"numRecords": 1, "minValues": {"id": i}, "maxValues": {"id": i}}),
-        )
-        for i in range(files)
-    ]
     fields = [{"name": n, "type": "long", "nullable": True, "metadata": {}} for n in ("id", "p")]
     metadata = Metadata(
         id=str(uuid.uuid4()),
@@ -190,7 +179,7 @@ def named_files(path: Path, files: int, partitions: int) -> None:
     )
     transaction = tidegate.Transaction.begin(path)
     transaction.update_metadata(metadata)
-    write_checkpoint(transaction.commit(adds).snapshot)
+    write_checkpoint(transaction.commit(named_files(files, partitions)).snapshot)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -255,7 +244,7 @@ def _planning(times: Times, ours: Ours, theirs: Theirs, scratch: Path, args: Nam
     """A scan of a whole table up to its tasks; none of them runs."""
     for partitions in (0, args.named // 10):
         table = scratch / f"named-{partitions}"
-        named_files(table, args.named, partitions)
+        planned_table(table, args.named, partitions)
         code = (
             f"spark.read.format('delta').load({str(table)!r})"
             "._jdf.queryExecution().toRdd().getNumPartitions()"

@@ -7,7 +7,6 @@ rows of before or of after; the command that is run again ends as the one that n
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ import pytest
 import tidegate
 from support import index_victims, victims
 from support.arrow_rows import rows_of
-from support.killed_drivers import victim
+from support.killed_drivers import LINUX_ALONE, victim
 from support.killing import Nursery, nursery, spark_nursery
 from support.nursery import CALLS, VISIBLE
 from support.outcomes import state_of
@@ -206,7 +205,7 @@ def test_a_command_on_spark_killed_at_any_call_leaves_one_version_or_the_other_a
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for processes by pidfd: Linux alone")
+@LINUX_ALONE
 @pytest.mark.parametrize(
     ("kind", "after"),
     [

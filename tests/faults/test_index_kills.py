@@ -5,13 +5,12 @@ Whatever it was: the table stays at its version, no half split is seen, and the 
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from support.killed_drivers import children, kill, victim
+from support.killed_drivers import LINUX_ALONE, children, kill, victim
 from support.splits import write_index
 from tidegate.index.companion import build, refresh
 from tidegate.index.log import IndexLog
@@ -22,7 +21,7 @@ from tidegate.log.verify import verify
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for processes by pidfd: Linux alone"),
+    LINUX_ALONE,
 ]
 TEXT = {"indexing.typemap.s": "text"}
 

@@ -5,13 +5,12 @@ The driver is a process of its own: a session of the tests gives each task one a
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 import tidegate
-from support.killed_drivers import Victim, victim
+from support.killed_drivers import LINUX_ALONE, Victim, victim
 from support.session import shared_session
 from support.victim import TWO_HOSTS
 from tidegate.log.table_log import TableLog
@@ -19,7 +18,7 @@ from tidegate.log.verify import verify
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for processes by pidfd: Linux alone"),
+    LINUX_ALONE,
 ]
 
 WAYS = {"native": False, "portable": True}

@@ -7,13 +7,12 @@ again succeeds; a stream that is started again writes each of its batches once.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 import tidegate
-from support.killed_drivers import children, kill, victim
+from support.killed_drivers import LINUX_ALONE, children, kill, victim
 from support.session import shared_session
 from support.streams import into, source
 from tidegate.log.history import history
@@ -23,7 +22,7 @@ from tidegate.log.verify import verify
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for processes by pidfd: Linux alone"),
+    LINUX_ALONE,
 ]
 
 

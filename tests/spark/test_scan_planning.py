@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from py4j.java_gateway import GatewayClient
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import tidegate
+from support.named_files import named_files
 from tidegate.errors import OptionError
-from tidegate.log.actions import ADD_SCHEMA, Add, to_batch
 
 pytestmark = pytest.mark.spark
 
@@ -23,19 +22,7 @@ def _filled(spark: SparkSession, table: str, files: int, partitions: int = 0) ->
     frame = spark.range(0).selectExpr("id", "'p' as p")
     writer = frame.write.format("delta")
     (writer.partitionBy("p") if partitions else writer).save(table)
-    adds = [
-        Add(
-            path=f"p={i % partitions}/part-{i:06d}.parquet" if partitions else f"part-{i:06d}.parquet",
-            partition_values={"p": str(i % partitions)} if partitions else {},
-            size=1000,
-            modification_time=1_700_000_000_000,
-            data_change=True,
-            stats=f'{{"numRecords":10,"minValues":{{"id":{i}}},"maxValues":{{"id":{i}}},"nullCount":{{"id":0}}}}',
-        )
-        for i in range(files)
-    ]
-    batch = to_batch(adds, ADD_SCHEMA)
-    tidegate.Transaction.begin(table).commit(adds=pa.Table.from_batches([batch], ADD_SCHEMA))
+    tidegate.Transaction.begin(table).commit(named_files(files, partitions))
     return table
 
 

@@ -17,10 +17,10 @@ from tidegate.errors import (
     TableNotFoundError,
     TidegateError,
 )
+from tidegate.table.index import IndexTable
 
 pytestmark = pytest.mark.spark
 pytest.importorskip("tantivy")
-from tidegate.table.index import IndexTable  # noqa: E402
 
 TEXT = "OPTIONS (spark.indextables.indexing.typemap.message 'text')"
 

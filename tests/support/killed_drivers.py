@@ -16,10 +16,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import tidegate
 from support.victim import STOPPED
 
 PATIENCE = 240
+LINUX_ALONE = pytest.mark.skipif(
+    not hasattr(os, "pidfd_open"), reason="waits for processes by pidfd: Linux alone"
+)
 PATHS = os.pathsep.join(
     [str(Path(tidegate.__file__).resolve().parent.parent), str(Path(__file__).resolve().parent.parent)]
 )

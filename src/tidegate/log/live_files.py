@@ -79,17 +79,7 @@ class LiveFiles:
         if reader is None:
             return pa.Table.from_batches(_scanned(scan, self._reading.tail()), scan.output_schema)
         with steady_memory(), self._tail_beside() as coming:
-            older = list(
-                _survivors(
-                    reader,
-                    "add",
-                    scan.checkpoint_columns(reader),
-                    scan.before_replay(),
-                    lambda: coming().keys,
-                    scan.after_replay(reader),
-                    large=self._reading.tail_bytes() > _LARGE_TAIL,
-                )
-            )
+            older = list(self._checkpointed(reader, scan, False, lambda batch: batch, coming))
             tail = coming()
         return pa.Table.from_batches([*_scanned(scan, tail), *older], scan.output_schema)
 
@@ -107,7 +97,7 @@ class LiveFiles:
                     yield work(live)
         else:
             with self._tail_beside() as coming:
-                yield from self._checkpointed(reader, scan, parsed, work, coming)
+                yield from self._checkpointed(reader, scan, parsed, work, coming, WORKERS_BESIDE)
                 tail = coming()
         for batch in tail.adds:
             yield work(batch)
@@ -119,6 +109,7 @@ class LiveFiles:
         parsed: bool,
         work: Callable[[pa.RecordBatch], T],
         tail: Callable[[], FileTail],
+        workers: int = WORKERS,
     ) -> Iterator[T]:
         """The adds of the checkpoint that are live still, through ``work``."""
         columns = scan.checkpoint_columns(reader)
@@ -133,7 +124,7 @@ class LiveFiles:
             lambda: tail().keys,
             lambda live: [work(b) for b in finish(live)],
             large=self._reading.tail_bytes() > _LARGE_TAIL,
-            workers=WORKERS_BESIDE,
+            workers=workers,
         )
 
     @contextmanager
