@@ -1,8 +1,7 @@
 """Building a split from Arrow batches, on the local disk: the index by tantivy, the rows as Arrow.
 
 Rows keep their order: row N of the split is batch row N of what was added, and its id in the index says
-so. The stored columns lie in small compressed record batches, so that a few hits cost a few blocks.
-Nothing is visible to anybody before the packed file is put into the table and committed.
+so. Nothing is visible to anybody before the packed file is put into the table and committed.
 """
 
 from __future__ import annotations
@@ -16,28 +15,19 @@ from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.ipc as ipc
 
 from tidegate.errors import SplitBuildError, TidegateError, ValueNotIndexableError
 from tidegate.index.encode import encoded
 from tidegate.index.fields import NULLS, ROW, DocMapping, register
-from tidegate.index.split import ROWS, SUFFIX, Packed, Source, pack
+from tidegate.index.rows import ROWS, RowWriter, row_schema
+from tidegate.index.split import SUFFIX, Packed, Source, pack
 from tidegate.index.stats import INDEXED, Collector, Columns
-from tidegate.schema.arrow import to_arrow_type
 
-# Stored rows that are compressed together, and where their file says how many: a hit costs a block.
-BLOCK_ROWS = 512
-BLOCK_KEY = b"tidegate.blockRows"
 HEAP = 100 << 20
 _LEAST_HEAP, _MOST_HEAP = 15_000_000, 4_000_000_000
 _SLICE = 8192
 # tantivy's own files that an index opens without.
 _LEFT_OUT = (".managed.json", ".tantivy-meta.lock", ".tantivy-writer.lock")
-
-
-def row_schema(mapping: DocMapping) -> pa.Schema:
-    """The stored columns in Arrow's types."""
-    return pa.schema([pa.field(f.column, to_arrow_type(f.type)) for f in mapping.stored])
 
 
 class SplitBuilder:
@@ -65,7 +55,7 @@ class SplitBuilder:
         # One thread keeps the order of rows, and leaves the other cores to other tasks.
         self._writer = self._index.writer(heap, 1)
         has_rows = rows and bool(mapping.stored)
-        self._rows = RowFile(self._dir / ROWS, row_schema(mapping)) if has_rows else None
+        self._rows = RowWriter(self._dir / ROWS, row_schema(mapping)) if has_rows else None
         self.statistics = Collector(mapping, statistics)
         self._sources: list[Source] = []
         self._begin(None)
@@ -169,47 +159,3 @@ def _null_names(batch: pa.RecordBatch, mapping: DocMapping) -> list[list[str]]:
                 if null:
                     out[at].append(field.name)
     return out
-
-
-class RowFile:
-    """The stored columns, in blocks of a fixed number of rows but for the last."""
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._schema = schema
-        options = ipc.IpcWriteOptions(compression="zstd")
-        told = schema.with_metadata({BLOCK_KEY: str(BLOCK_ROWS)})
-        self._writer = ipc.new_file(str(path), told, options=options)
-        self._waiting: list[pa.RecordBatch] = []
-        self._count = 0
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        columns = [_as(batch.column(f.name), f.type) for f in self._schema]
-        self._waiting.append(_batch(columns, self._schema, batch.num_rows))
-        self._count += batch.num_rows
-        if self._count >= BLOCK_ROWS:
-            self._flush(self._count - self._count % BLOCK_ROWS)
-
-    def _flush(self, rows: int) -> None:
-        table = pa.Table.from_batches(self._waiting, self._schema).combine_chunks()
-        for at in range(0, rows, BLOCK_ROWS):
-            block = table.slice(at, min(BLOCK_ROWS, rows - at)).to_batches()[0]
-            # The slice of a block carries only its own bytes.
-            columns = [pa.concat_arrays([c]) for c in block.columns]
-            self._writer.write_batch(_batch(columns, self._schema, block.num_rows))
-        rest = table.slice(rows)
-        self._waiting, self._count = rest.to_batches(), rest.num_rows
-
-    def close(self) -> None:
-        if self._count:
-            self._flush(self._count)
-        self._writer.close()
-
-
-def _batch(columns: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    if not columns:
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _as(column: pa.Array, type: pa.DataType) -> pa.Array:
-    return column if column.type == type else column.cast(type)

@@ -26,8 +26,9 @@ import pyarrow as pa
 from tidegate.errors import DataFileCorruptError, DataFileMissingError, FileMissingError
 from tidegate.files.paths import resolve_path
 from tidegate.index.reader import OpenSplit
+from tidegate.index.rows import StoredRows, row_schema
 from tidegate.index.settings import parse_size
-from tidegate.index.split import ROWS, Footer, Packed, extract, read_footer
+from tidegate.index.split import Footer, Member, Packed, extract, read_footer
 from tidegate.storage.opening import open_store
 from tidegate.storage.store import Store
 
@@ -164,9 +165,9 @@ class SplitCache:
         try:
             source = store.open_input(name)
             extract(source, name, footer.index_members, draft)
-            if ROWS in footer.members and isinstance(source, _IN_PLACE):
+            if footer.row_member is not None and isinstance(source, _IN_PLACE):
                 # These are read where they lie, so this is when their bytes are looked at.
-                _check(source, footer, name)
+                _check(source, footer.members[footer.row_member], name)
             (draft / _DONE).write_bytes(msgspec.json.encode(footer))
             try:
                 draft.rename(folder)
@@ -179,12 +180,15 @@ class SplitCache:
             shutil.rmtree(draft, ignore_errors=True)
         return footer
 
-    def _rows(self, folder: Path, footer: Footer, store: Store, name: str) -> pa.Buffer | None:
-        """The bytes of the stored rows, mapped and not read."""
-        at = footer.members.get(ROWS)
-        if at is None:
+    def _rows(self, folder: Path, footer: Footer, store: Store, name: str) -> StoredRows | None:
+        """The stored rows, mapped and not read."""
+        member = footer.row_member
+        if member is None:
             return None
-        local = folder / ROWS
+        data = self._mapped(folder / member, footer.members[member], store, name)
+        return StoredRows(member, data, row_schema(footer.doc_mapping))
+
+    def _mapped(self, local: Path, at: Member, store: Store, name: str) -> pa.Buffer:
         if not local.exists():
             source = store.open_input(name)
             if isinstance(source, _IN_PLACE):
@@ -193,8 +197,8 @@ class SplitCache:
             self._make_room(at.size)
             draft = Path(tempfile.mkdtemp(prefix="draft-", dir=self.root))
             try:
-                extract(source, name, {ROWS: at}, draft)
-                (draft / ROWS).rename(local)
+                extract(source, name, {local.name: at}, draft)
+                (draft / local.name).rename(local)
             finally:
                 shutil.rmtree(draft, ignore_errors=True)
         return pa.memory_map(str(local)).read_buffer()
@@ -220,8 +224,7 @@ class SplitCache:
             total -= size
 
 
-def _check(source: pa.NativeFile, footer: Footer, name: str) -> None:
-    at = footer.members[ROWS]
+def _check(source: pa.NativeFile, at: Member, name: str) -> None:
     source.seek(at.start)
     if zlib.crc32(source.read_buffer(at.size)) != at.crc:
         raise DataFileCorruptError(

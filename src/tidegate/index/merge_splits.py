@@ -17,19 +17,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.ipc as ipc
 
 from tidegate.errors import DataError, OptionError, StorageError
 from tidegate.files.partitions import decode_path
 from tidegate.index import stats
-from tidegate.index.build import HEAP, RowFile, row_schema
+from tidegate.index.build import HEAP
 from tidegate.index.cache import SplitFile, locate
 from tidegate.index.fields import decode_mapping, register
 from tidegate.index.log import IndexLog
 from tidegate.index.partition_filters import on_partitions
+from tidegate.index.rows import OLD_ROWS, ROWS, RowWriter, StoredRows, row_schema
 from tidegate.index.search import run_here, run_on_executors
 from tidegate.index.settings import parse_size
-from tidegate.index.split import ROWS, SUFFIX, Footer, Source, extract, pack, read_footer
+from tidegate.index.split import SUFFIX, Footer, Source, extract, pack, read_footer
 from tidegate.index.task_writer import COMMIT, put, split_name, task_commit
 from tidegate.index.travel import translating
 from tidegate.storage.opening import open_store
@@ -290,14 +290,14 @@ def combine(parts: Sequence[tuple[Footer, Path]], folder: Path) -> Any:
             meta["segments"] += found["segments"]
             meta["opstamp"] = max(meta["opstamp"], found["opstamp"])
         for member in where.iterdir():
-            if member.name not in ("meta.json", ROWS):
+            if member.name not in ("meta.json", ROWS, OLD_ROWS):
                 member.rename(index / member.name)
     assert meta is not None
     (index / "meta.json").write_text(json.dumps(meta))
     if len(meta["segments"]) >= _MANY_SEGMENTS:
         _physically(index, mapping)
     members = _referenced(index)
-    if ROWS in parts[0][0].members:
+    if parts[0][0].row_member is not None:
         members[ROWS] = _joined_rows(parts, folder / ROWS, mapping)
     return pack(members, folder / f"merged{SUFFIX}", parts[0][0].mapping, _sources(parts))
 
@@ -331,10 +331,12 @@ def _referenced(index: Path) -> dict[str, Path]:
 
 
 def _joined_rows(parts: Sequence[tuple[Footer, Path]], target: Path, mapping: Any) -> Path:
-    out = RowFile(target, row_schema(mapping))
-    for _, where in parts:
-        reader = ipc.open_file(pa.memory_map(str(where / ROWS)))
-        for i in range(reader.num_record_batches):
-            out.add(reader.get_batch(i))
+    out = RowWriter(target, row_schema(mapping))
+    for footer, where in parts:
+        member = footer.row_member
+        assert member is not None
+        data = pa.memory_map(str(where / member)).read_buffer()
+        for batch in StoredRows(member, data, row_schema(footer.doc_mapping)).batches():
+            out.add(batch)
     out.close()
     return target

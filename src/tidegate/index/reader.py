@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.ipc as ipc
 
 from tidegate.errors import DataFileCorruptError, QueryError
-from tidegate.index.build import BLOCK_KEY
 from tidegate.index.compile import Compiler
 from tidegate.index.fields import ROW, DocMapping, register
 from tidegate.index.names import Names
 from tidegate.index.query import All, Node
+from tidegate.index.rows import StoredRows
 from tidegate.index.split import Footer
 from tidegate.schema.arrow import to_arrow_type
 
@@ -49,13 +48,15 @@ class Snippet:
 class OpenSplit:
     """A split whose index lies in ``folder``. Safe to use from several threads."""
 
-    def __init__(self, folder: Path, footer: Footer, rows: Callable[[], pa.Buffer | None], name: str) -> None:
+    def __init__(
+        self, folder: Path, footer: Footer, rows: Callable[[], StoredRows | None], name: str
+    ) -> None:
         import tantivy
 
         self.footer = footer
         self.mapping: DocMapping = footer.doc_mapping
         self.name = name
-        self._row_bytes = rows
+        self._open_rows = rows
         try:
             self._index = tantivy.Index.open(str(folder))
             register(self._index, self.mapping)
@@ -143,7 +144,7 @@ class OpenSplit:
     def fetch(self, rows: Rows, columns: Sequence[str]) -> pa.Table:
         """The named columns of the rows, in the given order. Columns that are not stored are null."""
         wanted = [f for f in self.mapping.stored if f.column in set(columns)]
-        found = self._blocks(rows, [f.column for f in wanted]) if wanted else None
+        found = self._stored(rows, [f.column for f in wanted]) if wanted else None
         arrays, fields = [], []
         for name in columns:
             field = self.mapping.find(name)
@@ -156,44 +157,17 @@ class OpenSplit:
             return pa.table({"_": pa.nulls(len(rows))})
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
-    def _blocks(self, rows: Rows, columns: list[str]) -> pa.Table:
-        if len(rows) == self.num_rows and np.array_equal(rows, np.arange(self.num_rows)):
-            return self._reader(tuple(columns), threads=True).read_all()
-        reader = self._reader(tuple(columns))
-        if not len(rows):
-            return reader.schema.empty_table()
-        ordered = np.all(rows[1:] >= rows[:-1]) if len(rows) > 1 else True
-        order = None if ordered else np.argsort(rows, kind="stable")
-        at = rows if order is None else rows[order]
-        parts = []
-        size = _block_rows(reader.schema)
-        blocks, starts = np.unique(at // size, return_index=True)
-        ends = np.append(starts[1:], len(at))
-        for block, start, end in zip(blocks.tolist(), starts.tolist(), ends.tolist(), strict=True):
-            batch = reader.get_batch(block)
-            within = at[start:end] - block * size
-            if len(within) == 1:
-                parts.append(batch.slice(within[0], 1))
-            else:
-                parts.append(batch if len(within) == batch.num_rows else batch.take(pa.array(within)))
-        # In one piece, so that a slice does not keep its whole block.
-        table = pa.Table.from_batches(parts, reader.schema).combine_chunks()
-        if order is None:
-            return table
-        return table.take(pa.array(np.argsort(order, kind="stable")))
-
-    def _reader(self, columns: tuple[str, ...], *, threads: bool = False) -> ipc.RecordBatchFileReader:
-        """The stored columns; single blocks are too small for more than one thread."""
-        data = self._bytes
-        if data is None:
+    def _stored(self, rows: Rows, columns: list[str]) -> pa.Table:
+        stored = self._rows
+        if stored is None:
             raise QueryError("This split holds no rows of its own.")
-        names = [f.column for f in self.mapping.stored]
-        options = ipc.IpcReadOptions(included_fields=[names.index(c) for c in columns], use_threads=threads)
-        return ipc.open_file(pa.BufferReader(data), options=options)
+        if len(rows) == self.num_rows and np.array_equal(rows, np.arange(self.num_rows)):
+            return stored.whole(columns)
+        return stored.take(rows, columns)
 
     @cached_property
-    def _bytes(self) -> pa.Buffer | None:
-        return self._row_bytes()
+    def _rows(self) -> StoredRows | None:
+        return self._open_rows()
 
     # ------------------------------------------------------------------ snippets
 
@@ -224,11 +198,6 @@ class OpenSplit:
             document.add_text(field.name, text)
             out.append(_snippet(generator.snippet_from_doc(document), text, length))
         return out
-
-
-def _block_rows(stored: pa.Schema) -> int:
-    """How many rows lie in each block; a file that does not tell is from before they could differ."""
-    return int((stored.metadata or {}).get(BLOCK_KEY, b"1024"))
 
 
 def _snippet(found: Any, text: str, length: int) -> Snippet | None:

@@ -1,6 +1,6 @@
 """A split: one immutable file with everything a search needs.
 
-Members one after the other (the files of a tantivy index, and ``rows.arrow`` with the stored columns),
+Members one after the other (the files of a tantivy index, and ``rows.blocks`` with the stored columns),
 then the footer: JSON that names each member with its place and checksum, then its length (8 bytes,
 little endian) and the magic. ``footerStartOffset..footerEndOffset`` of the add action is that tail, so the
 table of contents costs one ranged read. A member that does not match its checksum is never used.
@@ -20,13 +20,15 @@ import pyarrow as pa
 
 from tidegate.errors import DataFileCorruptError
 from tidegate.index.fields import DocMapping, decode_mapping
+from tidegate.index.rows import OLD_ROWS, ROWS
 from tidegate.storage.store import Store
 
 MAGIC = b"TDGSPLT1"
-ROWS = "rows.arrow"
 SUFFIX = ".split"
 _TAIL = struct.Struct("<Q8s")
 _CHUNK = 1 << 22
+# Members begin where numbers in them can be read in place.
+_ALIGNMENT = 64
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -69,7 +71,12 @@ class Footer(msgspec.Struct, frozen=True):
 
     @property
     def index_members(self) -> dict[str, Member]:
-        return {n: m for n, m in self.members.items() if n != ROWS}
+        return {n: m for n, m in self.members.items() if n not in (ROWS, OLD_ROWS)}
+
+    @property
+    def row_member(self) -> str | None:
+        """The member that holds the stored columns."""
+        return next((n for n in (ROWS, OLD_ROWS) if n in self.members), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,7 @@ def pack(members: Mapping[str, Path], target: Path, mapping: str, sources: Itera
     table: dict[str, Member] = {}
     with target.open("wb") as out:
         for name in sorted(members):
+            out.write(bytes(-out.tell() % _ALIGNMENT))
             start, crc = out.tell(), 0
             with members[name].open("rb") as file:
                 while chunk := file.read(_CHUNK):

@@ -20,8 +20,9 @@ from tidegate.errors import (
 from tidegate.index.cache import SplitCache, SplitFile, shared_cache
 from tidegate.index.log import IndexLog
 from tidegate.index.merge_splits import Limits, merge_splits
+from tidegate.index.rows import ROWS
 from tidegate.index.search import targets_of
-from tidegate.index.split import ROWS, read_footer
+from tidegate.index.split import read_footer
 from tidegate.index.tables import Searchable
 from tidegate.storage import open_store
 
