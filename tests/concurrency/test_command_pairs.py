@@ -26,6 +26,8 @@ SAMPLE = [
     ("plain", "merge below", "delete elsewhere", None),
     ("plain", "optimize", "append", None),
     ("plain", "add a constraint", "append among the rows", "ConcurrentAppendException"),
+    ("partitions", "dynamic overwrite", "dynamic overwrite elsewhere", None),
+    ("partitions", "dynamic overwrite", "dynamic overwrite", "ConcurrentAppendException"),
     ("everything", "merge below", "delete elsewhere", None),
     ("everything", "delete", "rename a column", "MetadataChangedException"),
     ("everything", "delete elsewhere", "truncate", "ConcurrentDeleteReadException"),

@@ -86,6 +86,12 @@ def _dynamic(spark: SparkSession, path: str) -> object:
     return write(new, path, mode="overwrite", options={"partitionOverwriteMode": "dynamic"})
 
 
+@command("dynamic overwrite elsewhere")
+def _dynamic_elsewhere(spark: SparkSession, path: str) -> object:
+    new = rows(spark, 135, 139, "a")
+    return write(new, path, mode="overwrite", options={"partitionOverwriteMode": "dynamic"})
+
+
 @command("batch of a stream")
 def _batch(spark: SparkSession, path: str) -> object:
     options = {"txnAppId": "stream", "txnVersion": "1"}

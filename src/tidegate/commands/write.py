@@ -16,17 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from tidegate.commands import replace, rows
+from tidegate.commands import dynamic, replace, rows
 from tidegate.commands.auto_compact import after_write
 from tidegate.commands.evolution import widening
 from tidegate.commands.options import WRITE, Options
 from tidegate.commands.removes import with_data_change
 from tidegate.errors import MetadataChangedException, OptionError, SchemaInvalidError, TableExistsError
-from tidegate.files import partitions
 from tidegate.log.actions import Action, Txn
 from tidegate.metadata import Metadata
 from tidegate.schema.columns import generated_columns
-from tidegate.schema.mapping import mapping_mode, physical_name
 from tidegate.schema.types import StructType
 from tidegate.spark.confs import log_at
 from tidegate.spark.write.files import write_files
@@ -160,7 +158,8 @@ class _Write:
         adds, cdcs = self._write(taken)
         removes = taken.removes
         if overwrite and self._is_dynamic:
-            removes = _touched(transaction.metadata, removes, adds)
+            removes = dynamic.touched(transaction.metadata, removes, adds)
+            dynamic.note_read(transaction, removes, adds)
         metrics = write_metrics(adds, removes if overwrite else None)
         if given.get("replaceWhere") or given.get("replaceOn") or given.get("replaceUsing"):
             metrics["numCopiedRows"] = str(taken.copied)
@@ -216,7 +215,9 @@ class _Write:
                 on=on,
                 alias=self.given.get("targetAlias"),
             )
-        return replace.TakenOut(rows.removed(self.transaction, self.transaction.files()))
+        # What a dynamic overwrite replaces, and so has read, is known once its files are written.
+        files = snapshot.files() if self._is_dynamic else self.transaction.files()
+        return replace.TakenOut(rows.removed(self.transaction, files))
 
     def _write(self, taken: replace.TakenOut) -> tuple[pa.Table, pa.Table]:
         where = self.given.get("replaceWhere")
@@ -305,25 +306,6 @@ def _evolve(
     # A generated partition column may be left out: its values are made of the others.
     made = {g.name for g in generated_columns(metadata.schema)} - {f.name for f in data.fields}
     check_columns(data, tuple(c for c in metadata.partition_columns if c not in made))
-
-
-def _touched(metadata: Metadata, removes: pa.Table, adds: pa.Table) -> pa.Table:
-    """Of the removes those whose partition the adds write into; values count, not their spellings."""
-    new = set(_partition_keys(metadata, adds))
-    mask = [key in new for key in _partition_keys(metadata, removes)]
-    return removes.filter(pa.array(mask, pa.bool_()))
-
-
-def _partition_keys(metadata: Metadata, files: pa.Table) -> list[tuple[object, ...]]:
-    if files.num_rows == 0:
-        return []
-    mode = mapping_mode(metadata)
-    values = files.column("partitionValues").combine_chunks()
-    columns = [
-        partitions.typed(values, physical_name(f, mode), f.type).to_pylist()
-        for f in metadata.partition_schema.fields
-    ]
-    return list(zip(*columns, strict=True))
 
 
 def write_metrics(adds: pa.Table, removes: pa.Table | None) -> dict[str, str]:
