@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.errors import PredicateError, TidegateError
@@ -34,7 +34,7 @@ from tidegate.schema.types import StructType
 from tidegate.spark import failures, jvm
 from tidegate.spark.hadoop import hadoop_root, settings
 from tidegate.spark.scan import metrics, portable, vectors
-from tidegate.spark.scan.projection import Layout, spark_type
+from tidegate.spark.scan.projection import Layout, file_metadata, spark_type
 from tidegate.spark.scan.widening import by_stored_type, narrow_decimals
 from tidegate.spark.session import pinned
 from tidegate.spark.skipping import narrowing
@@ -311,5 +311,12 @@ def live_rows(planner: FilePlanner) -> DataFrame:
     failures.watch(hadoop_root(planner.snapshot.url), planner.snapshot.url)
     frame = relation(planner)
     if planner.has_vectors:
-        frame = frame.where(vectors.is_live(F.col(vectors.COLUMN), F.col("_metadata.row_index")))
+        frame = frame.where(vectors.is_live(F.col(vectors.COLUMN), row_index(planner, frame)))
     return frame
+
+
+def row_index(planner: FilePlanner, frame: DataFrame) -> Column:
+    """The place of each row of ``live_rows`` in its file, whatever the table's own columns are called."""
+    if portable.serves(planner.spark, planner.snapshot.url):
+        return portable.row_index()
+    return file_metadata(frame, planner.physical).getField("row_index")

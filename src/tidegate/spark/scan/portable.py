@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType
 from pyspark.sql.types import StructField as SparkField
@@ -39,7 +39,7 @@ from tidegate.spark import failures, jvm
 from tidegate.spark.hadoop import opens
 from tidegate.spark.places import place_of
 from tidegate.spark.scan import vectors
-from tidegate.spark.scan.projection import FIELD_ID, spark_type
+from tidegate.spark.scan.projection import FIELD_ID, file_metadata, spark_type
 from tidegate.spark.scan.readers import MARK, Reading, reading
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def serves(spark: SparkSession, url: str) -> bool:
 
 
 def relation(planner: FilePlanner) -> DataFrame:
-    """The files of a plan as physical columns, constants, bitmaps of deleted rows and ``_metadata``."""
+    """The files of a plan as physical columns, constants, bitmaps of deleted rows and rows' places."""
     files = planner.candidates()
     refuse_outside(files.column("path"))
     constants = planner.constants()
@@ -85,14 +85,18 @@ def relation(planner: FilePlanner) -> DataFrame:
         described = _described(planner, files, by_spark)
         frame = frame.join(F.broadcast(described), _KEY)
     names = [*data, *(c["name"] for c in constants)]
-    row = F.struct(F.col(_ROW).alias("row_index")).alias("_metadata")
-    return frame.select(*(_quoted(n) for n in names), row)
+    return frame.select(*(_quoted(n) for n in names), _ROW)
+
+
+def row_index() -> Column:
+    """The place of each row of ``live_rows`` in its file."""
+    return F.col(_ROW)
 
 
 def _nothing(planner: FilePlanner) -> DataFrame:
     """The columns of the relation without any file; Spark Connect takes no empty Arrow table."""
     fields = [*_json(planner.layout.data)["fields"], *planner.constants()]
-    place = SparkField("_metadata", SparkStruct([SparkField("row_index", LongType())]))
+    place = SparkField(_ROW, LongType())
     schema = SparkStruct([*SparkStruct.fromJson({"type": "struct", "fields": fields}).fields, place])
     return planner.spark.createDataFrame([], schema)
 
@@ -102,7 +106,7 @@ def live_rows(planner: FilePlanner) -> DataFrame:
     failures.watch(_root(planner.snapshot.url), planner.snapshot.url)
     frame = relation(planner)
     if planner.has_vectors:
-        frame = frame.where(vectors.is_live(F.col(vectors.COLUMN), F.col("_metadata.row_index")))
+        frame = frame.where(vectors.is_live(F.col(vectors.COLUMN), row_index()))
     return frame
 
 
@@ -157,13 +161,14 @@ def _by_spark(planner: FilePlanner, files: pa.Table, keyed: bool) -> DataFrame:
         reader = reader.option(option, value)
     frame = reader.parquet(*(f"file:{p}" if p.startswith("/") else p for p in paths))
     columns = [_quoted(f.name) for f in schema.fields]
-    row = F.col("_metadata.row_index").alias(_ROW)
-    return frame.select(*columns, *([_canonical().alias(_KEY)] if keyed else []), row)
+    about = file_metadata(frame, planner.layout.data)
+    row = about.getField("row_index").alias(_ROW)
+    return frame.select(*columns, *([_canonical(about).alias(_KEY)] if keyed else []), row)
 
 
-def _canonical() -> Any:
+def _canonical(about: Column) -> Column:
     """A file's path as Spark shows it, in the form of ``_full``: decoded, without the scheme on disks."""
-    shown = F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B"))
+    shown = F.replace(about.getField("file_path"), F.lit("+"), F.lit("%2B"))
     return F.regexp_replace(F.url_decode(shown), "^file:/+", "/")
 
 

@@ -31,6 +31,7 @@ from tidegate.metadata import Metadata
 from tidegate.schema.mapping import mapping_mode, physical_to_logical
 from tidegate.schema.types import INTEGER, LONG, STRING, StructField, StructType
 from tidegate.spark.scan.native import FilePlanner, live_rows
+from tidegate.spark.scan.native import row_index as row_index_in_file
 from tidegate.spark.scan.projection import Layout
 from tidegate.spark.scan.widening import by_stored_type, narrow_decimals
 from tidegate.spark.write.layout import ROW_COMMIT_VERSION, ROW_ID
@@ -111,11 +112,14 @@ def places(
     else:
         ways = [(layout, given)]
     planners = tuple(FilePlanner(spark, snapshot, _extended(way), some) for way, some in ways)
-    frames = [
-        live_rows(p).select(*way.columns(), *_extras(snapshot.metadata))
-        for p, (way, _) in zip(planners, ways, strict=True)
-    ]
+    frames = [placed_rows(p, way) for p, (way, _) in zip(planners, ways, strict=True)]
     return Positioned(reduce(DataFrame.unionAll, frames), snapshot, planners)
+
+
+def placed_rows(planner: FilePlanner, way: Layout) -> DataFrame:
+    """The rows of a plan in the table's columns, with their places beside them."""
+    rows = live_rows(planner)
+    return rows.select(*way.columns(), *_extras(way.metadata, row_index_in_file(planner, rows)))
 
 
 def place(number: Column, row: Column) -> Column:
@@ -182,8 +186,7 @@ def _extended(layout: Layout) -> Layout:
     return replace(layout, data=data, partitions=StructType((*layout.partitions.fields, *constants)))
 
 
-def _extras(metadata: Metadata) -> list[Column]:
-    row = F.col("_metadata.row_index")
+def _extras(metadata: Metadata, row: Column) -> list[Column]:
     out = [
         F.col(FILE).alias(FILE),
         row.alias(ROW),

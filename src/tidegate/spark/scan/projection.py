@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType as SparkStruct
 
@@ -20,6 +20,14 @@ from tidegate.schema.mapping import ID, Mode, mapping_mode, physical_name
 from tidegate.schema.types import VOID, ArrayType, DataType, DecimalType, MapType, StructField, StructType
 
 FIELD_ID = "parquet.field.id"
+_METADATA = "_metadata"
+
+
+def file_metadata(frame: DataFrame, stored: StructType) -> Column:
+    """What Spark says of the files of a scan, also where a column in them has that name itself."""
+    if any(f.name.lower() == _METADATA for f in stored.fields):
+        return frame.metadataColumn(_METADATA)
+    return F.col(_METADATA)
 
 
 @dataclass(frozen=True)

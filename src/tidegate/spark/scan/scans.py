@@ -72,9 +72,7 @@ def positioned(spark: SparkSession, snapshot: Snapshot, files: pa.Table | None =
     given = positions._with_constants(listed, layout, list(range(listed.num_rows)))
     ways = by_stored_type(snapshot, layout, given) if narrow_decimals(layout) else [(layout, given)]
     frames = [
-        live_rows(native.FilePlanner(spark, snapshot, positions._extended(way), some)).select(
-            *way.columns(), *positions._extras(snapshot.metadata)
-        )
+        positions.placed_rows(native.FilePlanner(spark, snapshot, positions._extended(way), some), way)
         for way, some in ways or [(layout, given)]
     ]
     return reduce(DataFrame.unionAll, frames).drop(positions.NUMBER, positions.PLACE)
