@@ -2,7 +2,8 @@
 
 What is hooked, and why: the writers' verbs, since Spark would look for a JVM source behind the name;
 ``DataFrameReader.table``, for its options (time travel, the change feed); ``SparkSession.table`` and the
-making of sessions, so that each session plans our names natively (``commands.catalog.serve``);
+making of sessions, so that each session plans our names natively (``commands.catalog.serve``) and those that
+``newSession`` derives are enabled too;
 ``Catalog.listColumns``, since the catalog holds no copy of the schema.
 """
 
@@ -20,11 +21,12 @@ from tidegate.commands import catalog
 from tidegate.commands.names import split_name
 from tidegate.commands.read import read
 from tidegate.commands.views import held, refresh
-from tidegate.doors import indextables
-from tidegate.doors.hooks import frame_of, is_enabled, notes, session_of, text, wrap
+from tidegate.doors import indextables, references
+from tidegate.doors.hooks import derive, frame_of, is_enabled, notes, session_of, text, wrap
 from tidegate.doors.said import format_of, options_of, partitions_of
 from tidegate.errors import OptionError
 from tidegate.spark.catalog import INDEX_PROVIDERS, PROVIDER, Entry, serve_plans
+from tidegate.spark.catalog_references import serve_references
 from tidegate.spark.jvm import is_connect
 
 INDEX = INDEX_PROVIDERS[0]
@@ -56,12 +58,14 @@ def install(
     wrap(names, "listColumns", _list_columns)
     if session is SparkSession:
         wrap(session, "__init__", _new_session)
+        wrap(session, "newSession", _derived)
 
 
 def attach(spark: SparkSession) -> None:
-    """Plan our names natively in this session."""
+    """Plan our names natively in this session, and what views say of paths and versions."""
     if not is_connect(spark):
         serve_plans(spark, _current)
+        serve_references(spark, references.planned)
 
 
 def _current(spark: SparkSession, entry: Entry) -> DataFrame | None:
@@ -156,9 +160,10 @@ def _refuse_clusters(said: dict[str, Any]) -> None:
 
 def _recording_name(original: Callable[..., Any]) -> Callable[..., Any]:
     def begin(self: Any, *args: Any, **kwargs: Any) -> None:
-        table = kwargs.get("table") or next(a for a in args if isinstance(a, str))
-        notes(self).update(name=table, properties={})
         original(self, *args, **kwargs)
+        if is_enabled(session_of(self)):
+            table = kwargs.get("table") or next(a for a in args if isinstance(a, str))
+            notes(self).update(name=table, properties={})
 
     return begin
 
@@ -316,6 +321,21 @@ def _new_session(original: Callable[..., Any]) -> Callable[..., Any]:
             attach(self)
 
     return begin
+
+
+def _derived(original: Callable[..., Any]) -> Callable[..., Any]:
+    def newSession(self: Any) -> Any:
+        made = original(self)
+        share(made, self)
+        return made
+
+    return newSession
+
+
+def share(made: Any, origin: Any) -> None:
+    """A session that was derived from an enabled one is enabled too."""
+    if derive(made, origin):
+        attach(made)
 
 
 def _list_columns(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tidegate.commands.catalog import entry_of
 from tidegate.doors import batch, catalog, statements, streams
-from tidegate.doors.hooks import is_enabled, mark, wrap
+from tidegate.doors.hooks import derive, is_enabled, wrap
 from tidegate.spark.remote_catalog import provided
 from tidegate.sql.remote import OWN_VIEWS
 
@@ -43,8 +43,7 @@ def install() -> None:
 def _derived(original: Callable[..., Any]) -> Callable[..., Any]:
     def derived(self: Any, *args: Any, **kwargs: Any) -> Any:
         made = original(self, *args, **kwargs)
-        if is_enabled(self):
-            mark(made)
+        derive(made, self)
         return made
 
     return derived

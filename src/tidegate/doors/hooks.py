@@ -1,8 +1,9 @@
 """How a door is hung: one method of PySpark replaced by a wrapper that knows the original.
 
 Each wrapper is put in place when the first session is enabled, and goes when the last one is disabled. It
-first asks whether the session at hand is enabled and the call is ours; if not, it calls the original and
-does nothing else. Our errors leave every door as Spark's own kinds too.
+first asks whether the session at hand is enabled; if not, it calls the original and does nothing else, so
+that sessions beside an enabled one stay as PySpark made them. Our errors leave every door as Spark's own
+kinds too.
 """
 
 from __future__ import annotations
@@ -14,35 +15,75 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.spark import failures
 from tidegate.spark.analysis import door
 from tidegate.spark.jvm import is_connect
+from tidegate.spark.session_ids import session_id, session_of_stream
 
 Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-_enabled: weakref.WeakSet[Any] = weakref.WeakSet()
+# By the id of a session: what lives as long as it does.
+_enabled: dict[str, weakref.ref[Any]] = {}
+# Sessions that share the enabling of another, which they were derived from.
+_shares: dict[str, str] = {}
 # What stood there before, what stands there now, and whether the class had the method itself.
 _hung: dict[tuple[type, str], tuple[Callable[..., Any], Callable[..., Any], bool]] = {}
 
 
-def _key(spark: SparkSession) -> Any:
-    """What sessions derived from one another share: the context, or the client of a Connect session."""
-    return spark.client if is_connect(spark) else spark.sparkContext
-
-
 def mark(spark: SparkSession) -> None:
     """From here on the session, and those derived from it, are enabled."""
-    _enabled.add(_key(spark))
+    key = session_id(spark)
+    _shares.pop(key, None)
+    _enabled[key] = weakref.ref(spark.client if is_connect(spark) else spark.sparkContext)
+
+
+def derive(made: SparkSession, origin: SparkSession) -> bool:
+    """Let a session that was made from another share its enabling; False if there is none to share."""
+    key, of = session_id(made), session_id(origin)
+    of = _shares.get(of, of)
+    if of in _enabled and key not in _enabled:
+        _shares[key] = of
+    return of in _enabled
 
 
 def unmark(spark: SparkSession) -> None:
     """The session is as PySpark made it; with the last one PySpark itself is."""
-    _enabled.discard(_key(spark))
+    key = session_id(spark)
+    _shares.pop(key, None)
+    _enabled.pop(key, None)
+    for other, held in list(_enabled.items()):
+        if _is_over(held()):
+            del _enabled[other]
+    for derived in [d for d, of in _shares.items() if of not in _enabled]:
+        del _shares[derived]
     if not _enabled:
         _take_down()
+        failures.step_back()
+
+
+def _is_over(holder: Any) -> bool:
+    """Whether a session's context or client is gone, or a context has been stopped."""
+    return holder is None or getattr(holder, "_jsc", holder) is None
 
 
 def is_enabled(spark: SparkSession) -> bool:
-    return _key(spark) in _enabled
+    return bool(_enabled) and _is_known(session_id(spark))
+
+
+def _is_known(key: str) -> bool:
+    return _shares.get(key, key) in _enabled
+
+
+def _concerns(target: Any) -> bool:
+    """Whether the session of a reader, a writer, a catalog, a stream or the session itself is enabled."""
+    if not _enabled:
+        return False
+    if hasattr(target, "_jsq"):
+        return _is_known(session_of_stream(target))
+    if hasattr(target, "newSession"):
+        return is_enabled(target)
+    held = ("_sparkSession", "_spark", "_session", "_client")
+    return is_enabled(next(found for name in held if (found := getattr(target, name, None)) is not None))
 
 
 def wrap(cls: type, name: str, make: Wrapper) -> None:
@@ -50,9 +91,21 @@ def wrap(cls: type, name: str, make: Wrapper) -> None:
     key = (cls, name)
     if key not in _hung:
         original = getattr(cls, name)
-        ours = functools.wraps(original)(door(make(original)))
+        ours = _gated(original, door(make(original)))
         _hung[key] = (original, ours, name in vars(cls))
         setattr(cls, name, ours)
+
+
+def _gated(original: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
+    """``ours`` for enabled sessions; what is being made knows its session afterwards, and asks itself."""
+    if original.__name__ == "__init__":
+        return functools.wraps(original)(ours)
+
+    @functools.wraps(original)
+    def hung(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return (ours if _concerns(self) else original)(self, *args, **kwargs)
+
+    return hung
 
 
 def _take_down() -> None:
@@ -105,8 +158,9 @@ def noting_format(original: Callable[..., Any]) -> Callable[..., Any]:
     """``format``, which keeps what was chosen on the JVM's side alone."""
 
     def format(self: Any, source: str) -> Any:
+        made = original(self, source)
         notes(self)["format"] = source.lower()
-        return original(self, source)
+        return made
 
     return format
 

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from tidegate.commands.catalog import location_of
 from tidegate.commands.stream import batch_writer, check_sink, read_stream, table_at, table_for
+from tidegate.doors.catalog import share
 from tidegate.doors.hooks import is_enabled, names_of, notes, wrap
 from tidegate.doors.hooks import original as original_of
 from tidegate.doors.said import format_of, option, options_of, partitions_of, take_notes
@@ -220,16 +221,21 @@ def _foreach_batch(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, func)
         notes(self)["foreach"] = True
 
-        return original(self, _kept(func))
+        return original(self, _kept(func, None if is_connect(_session(self)) else _session(self)))
 
     return foreachBatch
 
 
-def _kept(func: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
+def _kept(
+    func: Callable[[DataFrame, int], None], origin: SparkSession | None
+) -> Callable[[DataFrame, int], None]:
     """A user's function for batches, in an enabled session, whose errors of ours keep their kind."""
 
     def kept(frame: DataFrame, number: int) -> None:
-        if is_connect(frame.sparkSession):
+        if origin is not None:
+            # Spark runs the batches of a stream in a session that it derives for them.
+            share(frame.sparkSession, origin)
+        else:
             # It runs in a process of the server's own.
             import tidegate
 

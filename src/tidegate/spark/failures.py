@@ -76,6 +76,15 @@ def _stand_in(name: str, answer: Callable[..., Any]) -> None:
     module.convert_exception = answer
 
 
+def step_back() -> None:
+    """PySpark converts failures by itself again, until the next table is watched."""
+    with _lock:
+        for name, answer in ((_CLASSIC, _converted), (_CONNECT, _converted_details)):
+            module: Any = sys.modules.get(name)
+            if module is not None and getattr(module, "convert_exception", None) is answer:
+                module.convert_exception = _originals.pop(name)
+
+
 def _converted(exception: Any) -> Any:
     return translated(_text(exception)) or _originals[_CLASSIC](exception)
 

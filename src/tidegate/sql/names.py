@@ -18,7 +18,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from tidegate.errors import SqlSyntaxError
-from tidegate.sql.dialect import DeltaSpark, tokens_of
+from tidegate.sql.dialect import DeltaSpark, Walk, tokens_of
 from tidegate.sql.nodes import TableRef
 
 _DIALECT = DeltaSpark()
@@ -66,6 +66,17 @@ def makes_view(text: str) -> str | None:
     properties = tree.args.get("properties")
     is_temporary = properties is not None and properties.find(exp.TemporaryProperty) is not None
     return "temporary" if is_temporary or tree.args.get("temporary") else "permanent"
+
+
+def keeps_view(text: str) -> bool:
+    """Whether the statement gives a view of the catalog its text: CREATE VIEW, ALTER VIEW ... AS."""
+    if makes_view(text) == "permanent":
+        return True
+    walk = Walk(text, tokens_of(text))
+    if not walk.take("ALTER", "VIEW"):
+        return False
+    walk.parts("a view")
+    return walk.take("AS") or walk.peek("SELECT") > 0 or walk.peek("WITH") > 0
 
 
 def _tree(text: str) -> tuple[Any, int]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
 
 from tidegate.errors import OptionError
+from tidegate.spark.catalog_references import serves_references
 from tidegate.spark.jvm import is_connect
 from tidegate.sql.context import Context
 from tidegate.sql.dialect import at_offset
-from tidegate.sql.names import makes_view
-from tidegate.sql.references import Changes, references
+from tidegate.sql.names import keeps_view
+from tidegate.sql.nodes import TableRef, marked
+from tidegate.sql.references import Changes, Found, references, replaced
 from tidegate.sql.searches import KINDS
 
 _WORDS = ("indextables", "tantivy4spark", *KINDS)
@@ -27,21 +30,46 @@ def query(context: Context, text: str, arguments: Any = None) -> DataFrame:
         found = index_query.query(context, text, arguments)
         if found is not None:
             return found
-    if "view" in lower and not is_connect(context.spark):
-        _check_view(context, text)
+    if "view" in lower and not is_connect(context.spark) and keeps_view(text):
+        return context.through(_kept(context, text), arguments)
     return context.query(text, arguments)
 
 
-def _check_view(context: Context, text: str) -> None:
-    """Refuse a view to be kept over what the catalog cannot hold: a path, a version, the change feed."""
-    if makes_view(text) != "permanent":
-        return
-    for found in references(text):
-        if isinstance(found.what, Changes) or context.is_ours(found.what):
+def _kept(context: Context, text: str) -> str:
+    """The text of a view that the catalog is to keep: the user's own, with marks in Spark's words.
+
+    Spark's analyser asks us for paths and versions whenever it reads that text. It knows no change feed.
+    """
+    ours = [f for f in references(text) if isinstance(f.what, Changes) or context.is_ours(f.what)]
+    marks = [replace(f, alias=None) for f in ours if _is_marked(text, f)]
+    for found in ours:
+        if isinstance(found.what, Changes):
             error = OptionError(
-                "A view that is kept names its tables: a path, a version or the change feed has no name.",
+                "A view that is kept names tables, paths and versions: the change feed is none of these.",
+                hint="Write CREATE TEMPORARY VIEW.",
+                errorClass="DELTA_OPERATION_NOT_ALLOWED",
+            )
+            raise at_offset(error, text, found.start)
+        if not serves_references(context.spark):
+            error = OptionError(
+                "On this Spark a view that is kept names its tables: a path or a version has no name.",
                 hint="Make the table known with CREATE TABLE ... USING delta LOCATION and take its name, or "
                 "write CREATE TEMPORARY VIEW.",
                 errorClass="DELTA_OPERATION_NOT_ALLOWED",
             )
             raise at_offset(error, text, found.start)
+    return replaced(text, marks, _spelt)
+
+
+def _is_marked(text: str, found: Found) -> bool:
+    """Whether the version stands behind the name as a mark (``t@v3``), which Spark cannot read."""
+    _, sign, behind = text[found.start : found.end + 1].rpartition("@")
+    return bool(sign) and marked(behind) is not None
+
+
+def _spelt(found: Found) -> str:
+    what = found.what
+    assert isinstance(what, TableRef)
+    if what.version is not None:
+        return f"{what.name} VERSION AS OF {what.version}"
+    return f"{what.name} TIMESTAMP AS OF {what.timestamp}"
