@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import tidegate
 from tidegate import DeltaTable
-from tidegate.errors import TidegateError
+from tidegate.errors import AlterRefusedError, TidegateError
 
 pytestmark = pytest.mark.spark
 Rows = Callable[..., list[tuple[object, ...]]]
@@ -45,6 +45,35 @@ def test_rows_that_wrong_statistics_hide_are_found_where_none_are_trusted(
     assert rows(table, "id = 2") == [(2,)]
     DeltaTable.forPath(spark, table).delete("id = 2")
     assert rows(table) == [(0,), (1,)]
+
+
+def test_columns_stay_where_the_session_forbids_to_drop_them(
+    spark: SparkSession, table: str, conf: Conf
+) -> None:
+    frame = spark.range(1).selectExpr("id", "id AS more")
+    frame.write.format("delta").save(table)
+    found = DeltaTable.forPath(spark, table)
+    found.setProperties({"delta.columnMapping.mode": "name"})
+    conf("alterTable.dropColumn.enabled", "false")
+    with pytest.raises(AlterRefusedError, match="switched off"):
+        found.dropColumns("more")
+    conf("alterTable.dropColumn.enabled", "true")
+    found.dropColumns("more")
+    assert found.toDF().columns == ["id"]
+
+
+def test_a_checkpoint_of_the_session_comes_in_parts(
+    spark: SparkSession, table: str, rows: Rows, conf: Conf
+) -> None:
+    conf("checkpoint.partSize", "2")
+    conf("writeChecksumFile.enabled", "false")
+    conf("properties.defaults.checkpointInterval", "1")
+    spark.range(0, 6, 1, 5).write.format("delta").save(table)
+    spark.range(6, 7).coalesce(1).write.format("delta").mode("append").save(table)
+    names = sorted(p.name for p in (Path(table) / "_delta_log").iterdir() if "checkpoint.0" in p.name)
+    assert names == [f"{1:020}.checkpoint.{n:010}.{3:010}.parquet" for n in (1, 2, 3)]
+    assert not list((Path(table) / "_delta_log").glob("*.crc"))
+    assert rows(table) == [(n,) for n in range(7)]
 
 
 def test_without_statistics_rows_are_counted_all_the_same(

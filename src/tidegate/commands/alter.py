@@ -225,7 +225,7 @@ def drop_constraint(log: TableLog, name: str, *, if_exists: bool = False) -> Com
 def cluster_by(log: TableLog, columns: Sequence[str]) -> Committed | None:
     """CLUSTER BY (columns), or by none; existing files wait for the next OPTIMIZE."""
     transaction, snapshot = begin(log)
-    paths = clustering.resolve(snapshot.metadata, columns)
+    paths = clustering.resolve(snapshot.metadata, columns, log.settings().clustering_columns)
     old = clustering.clustering_columns(snapshot)
     if old == paths and (clustering.is_clustered(snapshot) or not paths):
         return None

@@ -26,7 +26,6 @@ from tidegate.schema.types import StructType
 DOMAIN = "delta.clustering"
 FEATURE_PROPERTY = "delta.feature.clustering"
 PROVIDER = "liquid"
-MOST_COLUMNS = 4
 CUBE_ID = "ZCUBE_ID"
 CUBE_COLUMNS = "ZCUBE_ZORDER_BY"
 CUBE_CURVE = "ZCUBE_ZORDER_CURVE"
@@ -67,8 +66,8 @@ def domain(metadata: Metadata, columns: Sequence[Path]) -> DomainMetadata:
     return DomainMetadata(domain=DOMAIN, configuration=text)
 
 
-def resolve(metadata: Metadata, names: Sequence[str]) -> list[Path]:
-    """Column names as paths of the schema; refuses what cannot be clustered by."""
+def resolve(metadata: Metadata, names: Sequence[str], most: int) -> list[Path]:
+    """Column names as paths of the schema; refuses what cannot be clustered by, and more than ``most``."""
     if not names:
         return []
     if metadata.partition_columns:
@@ -77,9 +76,9 @@ def resolve(metadata: Metadata, names: Sequence[str]) -> list[Path]:
             "clustered, not both.",
             errorClass="DELTA_CLUSTER_BY_WITH_PARTITIONED_BY",
         )
-    if len(names) > MOST_COLUMNS:
+    if len(names) > most:
         raise AlterRefusedError(
-            f"{len(names)} clustering columns are asked for; at most {MOST_COLUMNS} are allowed.",
+            f"{len(names)} clustering columns are asked for; at most {most} are allowed.",
             errorClass="DELTA_CLUSTER_BY_INVALID_NUM_COLUMNS",
         )
     out: list[Path] = []

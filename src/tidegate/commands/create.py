@@ -73,7 +73,8 @@ def create(
             hint="Use createOrReplace to make it.",
             errorClass="DELTA_CANNOT_REPLACE_MISSING_TABLE",
         )
-    metadata = metadata_of(definition)
+    most = log.settings().clustering_columns
+    metadata = metadata_of(definition, most)
     parameters = {
         "partitionBy": list(metadata.partition_columns),
         "clusterBy": list(definition.cluster_by),
@@ -93,7 +94,7 @@ def create(
     if definition.cluster_by or (
         transaction.snapshot is not None and clustering.is_clustered(transaction.snapshot)
     ):
-        columns = clustering.resolve(transaction.metadata, definition.cluster_by)
+        columns = clustering.resolve(transaction.metadata, definition.cluster_by, most)
         actions.append(clustering.domain(transaction.metadata, columns))
     name = {"create": "CREATE TABLE", "createIfNotExists": "CREATE TABLE", "replace": "REPLACE TABLE"}
     operation = Operation(name.get(mode, "CREATE OR REPLACE TABLE"), parameters)
@@ -139,7 +140,7 @@ def check_same(snapshot: Snapshot, definition: Definition) -> None:
         raise differs("properties", *shown_properties, "DELTA_CREATE_TABLE_WITH_DIFFERENT_PROPERTY")
 
 
-def metadata_of(definition: Definition) -> Metadata:
+def metadata_of(definition: Definition, most_clustering: int) -> Metadata:
     """The metadata of a new table; refuses a definition that makes no table."""
     schema = definition.schema
     _check_schema(schema, definition.partition_by)
@@ -155,7 +156,7 @@ def metadata_of(definition: Definition) -> Metadata:
         partition_columns=partitions,
         configuration=configuration,
     )
-    clustering.resolve(metadata, definition.cluster_by)
+    clustering.resolve(metadata, definition.cluster_by, most_clustering)
     return metadata
 
 

@@ -78,7 +78,8 @@ def create_as(
     check_columns(schema, tuple(partition_by))
     check_storable(schema)
     definition = Definition(schema, partition_by, cluster_by, properties or {}, name, comment)
-    metadata = create.metadata_of(definition)
+    most = transaction.log.settings().clustering_columns
+    metadata = create.metadata_of(definition, most)
     removes = None
     if snapshot is None:
         transaction.update_metadata(metadata)
@@ -88,7 +89,7 @@ def create_as(
         create.replace_metadata(transaction, snapshot, metadata, defaults, lowers_protocol=lowers)
     actions: list[Action] = []
     if cluster_by or (snapshot is not None and clustering.is_clustered(snapshot)):
-        columns = clustering.resolve(transaction.metadata, cluster_by)
+        columns = clustering.resolve(transaction.metadata, cluster_by, most)
         actions.append(clustering.domain(transaction.metadata, columns))
     operation = _NAMES[mode]
     adds, _ = write_files(transaction, frame, given.as_mapping(), operation=operation)

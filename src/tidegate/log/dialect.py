@@ -58,7 +58,8 @@ class Dialect:
     # Who reads a checkpoint; the last argument is the checksum that the hint gives for its bytes.
     reader: Callable[[Store, str, Checkpoint, str | None], Reader] = _parquet_reader
     decode_hint: Callable[[bytes], Hint | None] = hints.decode
-    encode_hint: Callable[[Hint], bytes] = hints.encode
+    # The second says whether the hint is to carry a checksum of its own text.
+    encode_hint: Callable[[Hint, bool], bytes] = hints.encode
     # What is done to the bytes of a log file before they are stored.
     encode: Callable[[bytes], bytes] = _plain
     # What a table may call its format. Whether the rest of the metadata is looked at when a table is opened.

@@ -15,6 +15,7 @@ from tidegate.log import names
 from tidegate.log import segment as segments
 from tidegate.log.dialect import DELTA, Dialect, Reader
 from tidegate.log.segment import Checkpoint, Listing
+from tidegate.log.settings import Asked, Settings
 from tidegate.protocol.feature import Registry
 from tidegate.storage.opening import open_store
 from tidegate.storage.store import Store
@@ -46,6 +47,7 @@ class TableLog:
     # The client's: that of the dialect, unless another client is played.
     registry: Registry = field(default=_OF_DIALECT)
     remark: Remark = field(default=no_remark, compare=False)
+    settings: Asked = field(default=Settings, compare=False)
 
     def __post_init__(self) -> None:
         if self.registry is _OF_DIALECT:

@@ -15,6 +15,7 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 
 from tidegate.errors import OptionError
+from tidegate.log.settings import Settings
 from tidegate.log.table_log import TableLog
 
 PREFIX = "spark.databricks.delta."
@@ -64,9 +65,42 @@ def session_defaults(spark: SparkSession) -> dict[str, str]:
     return found
 
 
+def settings(spark: SparkSession) -> Settings:
+    """What the session says of commits and checkpoints; a value that cannot be is refused by name."""
+    usual = Settings()
+    return Settings(
+        retries=conf(spark, "maxCommitAttempts", usual.retries),
+        checksum_files=conf(spark, "writeChecksumFile.enabled", usual.checksum_files),
+        hint_checksum=conf(spark, "lastCheckpoint.checksum.enabled", usual.hint_checksum),
+        part_size=positive(spark, "checkpoint.partSize", 0) or usual.part_size,
+        top_level=_one_of(spark, "checkpointV2.topLevelFileFormat", ("json", "parquet")),
+        clustering_columns=positive(
+            spark, "clusteredTable.numClusteringColumnsLimit", usual.clustering_columns
+        ),
+    )
+
+
+def positive(spark: SparkSession, name: str, default: int) -> int:
+    value = text(spark, name)
+    found = default if value is None else parsed(name, value, default)
+    if value is not None and found < 1:
+        raise _illegal(name, value, "a number above zero")
+    return found
+
+
+def _one_of(spark: SparkSession, name: str, values: tuple[str, ...]) -> str:
+    """One of ``values``, the first where nothing is said."""
+    found = conf(spark, name, values[0])
+    if found.strip().lower() not in values:
+        raise _illegal(name, found, " or ".join(values))
+    return found.strip().lower()
+
+
 def in_session(spark: SparkSession, log: TableLog) -> TableLog:
-    """A log as a session opens it: every commit to it carries what the session says, as it stands then."""
-    return replace(log, remark=partial(text, spark, "commitInfo.userMetadata"))
+    """A log as a session opens it: every commit to it follows what the session says, as it stands then."""
+    return replace(
+        log, remark=partial(text, spark, "commitInfo.userMetadata"), settings=partial(settings, spark)
+    )
 
 
 def log_at(spark: SparkSession, url: str | PathLike[str]) -> TableLog:

@@ -11,10 +11,11 @@ from pyspark.sql import types as T
 from tidegate.commands import alter, alter_columns, alter_rows
 from tidegate.commands.alter_columns import ColumnChange, NewColumn, parse_position
 from tidegate.commands.changes import changes_between
+from tidegate.errors import AlterRefusedError
 from tidegate.log.table_log import TableLog
 from tidegate.schema.types import DataType, parse_schema
 from tidegate.spark.analysis import doors
-from tidegate.spark.confs import conf
+from tidegate.spark.confs import PREFIX, conf
 
 
 @doors
@@ -54,6 +55,13 @@ class Alterations:
 
     def dropColumns(self, *columns: str, ifExists: bool = False) -> None:
         """DROP COLUMNS; nested ones with dots. Needs column mapping."""
+        if not conf(self._spark, "alterTable.dropColumn.enabled", True):
+            raise AlterRefusedError(
+                "Dropping columns is switched off in this session.",
+                table=self._log.url,
+                hint=f"Set {PREFIX}alterTable.dropColumn.enabled = true.",
+                errorClass="DELTA_UNSUPPORTED_DROP_COLUMN",
+            )
         alter_columns.drop_columns(self._log, columns, if_exists=ifExists)
 
     def renameColumn(self, column: str, newName: str) -> None:

@@ -19,6 +19,7 @@ from tidegate.log.checkpoint.write import write_checkpoint, write_checksum
 from tidegate.log.checksum import Checksum
 from tidegate.log.compaction import write_compaction
 from tidegate.log.retention import clean_up
+from tidegate.log.settings import Settings
 from tidegate.log.snapshot import Snapshot
 from tidegate.transaction.prepared import Prepared
 
@@ -35,6 +36,7 @@ class AfterCommit:
     snapshot: Snapshot
     prepared: Prepared
     checksum: Checksum | None
+    settings: Settings
 
 
 Hook = Callable[[AfterCommit], None]
@@ -42,7 +44,7 @@ Hook = Callable[[AfterCommit], None]
 
 def checksum_hook(done: AfterCommit) -> None:
     """Write ``N.crc`` where it follows from the one before; else the next checkpoint will."""
-    if done.checksum is not None:
+    if done.checksum is not None and done.settings.checksum_files:
         write_checksum(done.snapshot, done.checksum)
 
 
@@ -53,7 +55,7 @@ def checkpoint_hook(done: AfterCommit) -> None:
     if snapshot.version == 0 or snapshot.version % interval:
         return
     written = write_checkpoint(snapshot)
-    if done.checksum is None:
+    if done.checksum is None and done.settings.checksum_files:
         write_checksum(snapshot, written.checksum)
     if properties.get(snapshot.metadata.configuration, properties.ENABLE_EXPIRED_LOG_CLEANUP):
         clean_up(snapshot)

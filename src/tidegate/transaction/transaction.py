@@ -56,7 +56,6 @@ __all__ = ["ENGINE", "Committed", "Transaction", "tracked"]
 
 _log = logging.getLogger(__name__)
 
-MAX_ATTEMPTS = 10_000_000
 _DAY = 86_400_000
 
 
@@ -86,7 +85,7 @@ class Transaction:
         defaults: Mapping[str, str] | None = None,
         hooks: tuple[after.Hook, ...] = after.HOOKS,
         sleep: Sleep = time.sleep,
-        max_attempts: int = MAX_ATTEMPTS,
+        max_attempts: int | None = None,
     ) -> None:
         if log.dialect.name != self.dialect_name:
             raise TransactionStateError(
@@ -101,7 +100,8 @@ class Transaction:
         self._defaults = defaults
         self._hooks = hooks
         self._sleep = sleep
-        self._max_attempts = max_attempts
+        self._settings = log.settings()
+        self._max_attempts = self._settings.retries + 1 if max_attempts is None else max_attempts
         self._empty = Metadata(id=str(uuid.uuid4()))
         self._new_metadata: Metadata | None = None
         self._new_protocol: Protocol | None = None
@@ -439,7 +439,7 @@ class Transaction:
         actions = prepared.as_actions()
         checksum = done.before.checksum_after(actions, self.txn_id, prepared.in_commit_timestamp)
         snapshot = self._next_snapshot(done, actions, checksum)
-        after.run(self._hooks, after.AfterCommit(snapshot, prepared, checksum))
+        after.run(self._hooks, after.AfterCommit(snapshot, prepared, checksum, self._settings))
         return Committed(prepared.version, snapshot, done.attempts, self.txn_id)
 
     def _next_snapshot(self, done: Published, actions: CommitActions, checksum: Checksum | None) -> Snapshot:

@@ -148,7 +148,7 @@ def test_the_snapshot_that_was_checkpointed_stands_on_it_and_goes_on(way: str) -
 def test_boundaries_of_row_groups_and_sidecars_lose_nothing(
     way: str, group: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "GROUP_ROWS", group)
+    monkeypatch.setattr("tidegate.log.checkpoint.parquet_file.GROUP_ROWS", group)
     monkeypatch.setattr(writing, "SIDECAR_ACTIONS", group)
     monkeypatch.setattr(writing, "_FEW_ROWS", 2)
     monkeypatch.setattr("tidegate.log.actions.BATCH_ROWS", 4)

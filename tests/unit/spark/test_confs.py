@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 
-from support.tables import RawTable, add, features, protocol
-from tidegate.commands.alter import set_properties
+from support.tables import RawTable, add, column, features, protocol, schema_string
+from tidegate.commands.alter import cluster_by, set_properties
 from tidegate.commands.auto_compact import is_occasion
 from tidegate.commands.vacuum import vacuum
-from tidegate.errors import OptionError
+from tidegate.errors import AlterRefusedError, MaxCommitAttemptsError, OptionError
 from tidegate.files.predicate import parse
 from tidegate.log.actions import Add
+from tidegate.log.settings import Settings
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
-from tidegate.spark.confs import PREFIX, conf, in_session
+from tidegate.spark.confs import PREFIX, conf, in_session, settings
 from tidegate.spark.skipping import narrowing
 from tidegate.spark.write.files import _told
 from tidegate.transaction.transaction import Transaction
@@ -128,3 +129,78 @@ def test_files_are_left_out_by_partition_values_alone_where_no_statistics_are_tr
 ) -> None:
     spark = session(**({} if said is None else {"stats__skipping": said}))
     assert narrowing(spark, parse(text), ["p"]) == parse(expected)
+
+
+# ---------------------------------------------------------------------------- commits and checkpoints
+
+
+def test_a_session_without_confs_has_the_defaults_of_the_log() -> None:
+    assert settings(session()) == Settings()
+
+
+def test_every_conf_of_commits_and_checkpoints_has_its_setting() -> None:
+    spark = session(
+        maxCommitAttempts="3",
+        writeChecksumFile__enabled="false",
+        lastCheckpoint__checksum__enabled="false",
+        checkpoint__partSize="10",
+        checkpointV2__topLevelFileFormat="Parquet",
+        clusteredTable__numClusteringColumnsLimit="2",
+    )
+    assert settings(spark) == Settings(3, False, False, 10, "parquet", 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("maxCommitAttempts", "-1"),
+        ("writeChecksumFile.enabled", "yes"),
+        ("lastCheckpoint.checksum.enabled", "1"),
+        ("checkpoint.partSize", "0"),
+        ("checkpointV2.topLevelFileFormat", "avro"),
+        ("clusteredTable.numClusteringColumnsLimit", "0"),
+    ],
+)
+def test_an_illegal_value_is_refused_when_the_transaction_begins(name: str, value: str) -> None:
+    _, log = made()
+    spark = session(**{name.replace(".", "__"): value})
+    with pytest.raises(OptionError, match=PREFIX + name):
+        Transaction.begin(in_session(spark, log))
+
+
+def test_a_commit_tries_again_as_often_as_the_session_says() -> None:
+    """Delta counts what comes after the first attempt."""
+    table, log = made()
+    loser = Transaction.begin(in_session(session(maxCommitAttempts="2"), log), sleep=lambda _: None)
+    others = table.memory.handle()
+
+    def rival(op: str, name: str) -> None:
+        if op == "put_if_absent" and name.endswith(".json"):
+            others.put_if_absent(name, b'{"commitInfo":{"operation":"RIVAL"}}\n')
+
+    table.memory.hook = rival
+    with pytest.raises(MaxCommitAttemptsError, match="lost 3 races"):
+        loser.commit([Add(path="g", partition_values={}, size=1, modification_time=0, data_change=True)])
+
+
+@pytest.mark.parametrize(("said", "expected"), [(None, True), ("true", True), ("false", False)])
+def test_commits_and_checkpoints_write_checksums_where_the_session_wants_them(
+    said: str | None, expected: bool
+) -> None:
+    table, log = made(**{"delta.checkpointInterval": "2"})
+    table.checksum()
+    log = in_session(session(**({} if said is None else {"writeChecksumFile__enabled": said})), log)
+    set_properties(log, {"a": "1"})
+    set_properties(log, {"a": "2"})
+    names = table.names()
+    assert (f"{2:020}.crc" in names) is expected
+    assert f"{2:020}.checkpoint.parquet" in names
+
+
+def test_a_table_is_clustered_by_as_many_columns_as_the_session_allows() -> None:
+    table = RawTable()
+    table.create(schema=schema_string(column("a"), column("b"), column("c")))
+    two = in_session(session(clusteredTable__numClusteringColumnsLimit="2"), TableLog(table.store))
+    with pytest.raises(AlterRefusedError, match="at most 2 are allowed"):
+        cluster_by(two, ["a", "b", "c"])
+    assert cluster_by(two, ["a", "b"]) is not None

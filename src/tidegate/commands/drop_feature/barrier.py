@@ -66,7 +66,7 @@ def _written(snapshot: Snapshot) -> None:
             "The checkpoint does not say the protocol and the metadata of its version.",
             file=written.checkpoint.files[0].name.text,
         )
-    if had is None:
+    if had is None and log.settings().checksum_files:
         write_checksum(snapshot, written.checksum)
 
 

@@ -95,14 +95,16 @@ def decode_index(data: bytes) -> Hint | None:
     return hint if 0 <= hint.version <= names.MAX_VERSION else None
 
 
-def encode_index(hint: Hint) -> bytes:
+def encode_index(hint: Hint, summed: bool = True) -> bytes:
+    """The text of the hint of an index table, whose checksum is the checkpoint's."""
     return msgspec.json.encode(hint)
 
 
-def encode(hint: Hint) -> bytes:
-    """The text of the hint: version, size and parts first, as old readers want, checksum last."""
+def encode(hint: Hint, summed: bool = True) -> bytes:
+    """The text of the hint: version, size and parts first, as old readers want, checksum last, if wanted."""
     value = {k: v for k, v in msgspec.to_builtins(hint).items() if k != "checksum"}
-    value["checksum"] = checksum(value)
+    if summed:
+        value["checksum"] = checksum(value)
     return msgspec.json.encode(value)
 
 

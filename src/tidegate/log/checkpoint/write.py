@@ -8,31 +8,20 @@ Specification: "Checkpoints", "Checkpoint Schema", "V2 Spec", "Last Checkpoint F
 
 from __future__ import annotations
 
-import itertools
 import logging
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tidegate import properties
-from tidegate.errors import CheckpointCorruptError, NameTakenError
+from tidegate.errors import NameTakenError
 from tidegate.log import checksum as checksums
 from tidegate.log import names
-from tidegate.log.actions import (
-    ADD_SCHEMA,
-    REMOVE_SCHEMA,
-    Action,
-    Add,
-    CheckpointMetadata,
-    Sidecar,
-    encode_lines,
-    from_batch,
-    to_wire,
-)
+from tidegate.log.actions import Action, CheckpointMetadata, Sidecar, encode_lines, to_wire
 from tidegate.log.checkpoint.hint import Hint
 from tidegate.log.checkpoint.json_write import write_json
 from tidegate.log.checkpoint.layout import (
@@ -43,87 +32,23 @@ from tidegate.log.checkpoint.layout import (
     REMOVE,
     SIDECAR,
     TXN,
-    AddLayout,
     Rows,
 )
-from tidegate.log.checkpoint.read import conform
+from tidegate.log.checkpoint.parquet_file import ParquetBytes, ParquetFile
+from tidegate.log.checkpoint.parts import number_of_parts, split
+from tidegate.log.checkpoint.stream import Stream, small_rows
 from tidegate.log.checksum import Checksum
 from tidegate.log.memory import steady_memory
 from tidegate.log.reading import Ground
 from tidegate.log.segment import Checkpoint, LogFile
 from tidegate.log.snapshot import Snapshot, read_hint
-from tidegate.storage.drafts import Draft, MemoryDraft, drafting
+from tidegate.storage.drafts import drafting
 from tidegate.storage.store import FileInfo
 
 _log = logging.getLogger(__name__)
 
-GROUP_ROWS = 131_072
 SIDECAR_ACTIONS = 50_000
 _FEW_ROWS = 4_096
-_STEP_ROWS = 4_096
-# Up to this many files, what a checkpoint says stays in memory for the next one.
-_SMALL_TABLE = 16_384
-
-
-class _ParquetFile:
-    """A parquet file being written, in row groups of one size, counting its rows."""
-
-    def __init__(self, schema: pa.Schema, draft: Draft) -> None:
-        self._draft = draft
-        self._schema = schema
-        self._writer = pq.ParquetWriter(
-            draft.sink,
-            schema,
-            compression="snappy",
-            use_dictionary=False,
-            write_page_checksum=True,
-            # Most columns of most rows are null, and pass faster in larger steps.
-            write_batch_size=_STEP_ROWS,
-        )
-        self._waiting: list[pa.RecordBatch] = []
-        self._rows_waiting = 0
-        self.rows = 0
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        if batch.num_rows:
-            self._waiting.append(batch)
-            self._rows_waiting += batch.num_rows
-            self.rows += batch.num_rows
-            if self._rows_waiting >= GROUP_ROWS:
-                self.end_group()
-                self._draft.nudge()
-
-    def end_group(self) -> None:
-        """Close the row group: what is written next stands in another one."""
-        if self._waiting:
-            table = pa.Table.from_batches(self._waiting, self._schema)
-            self._writer.write_table(table, row_group_size=self._rows_waiting)
-            self._waiting, self._rows_waiting = [], 0
-
-    def finish(self) -> int:
-        """End the file, read back how many rows it holds; its size in bytes."""
-        self.end_group()
-        self._writer.close()
-        with self._draft.written() as data:
-            found = pq.ParquetFile(data).metadata.num_rows
-            if found != self.rows:
-                raise CheckpointCorruptError(
-                    f"The checkpoint just written holds {found} rows instead of {self.rows}; "
-                    "it is not published."
-                )
-            return int(data.size())
-
-
-class _ParquetBytes(_ParquetFile):
-    """The same in memory."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._memory = MemoryDraft()
-        super().__init__(schema, self._memory)
-
-    def bytes(self) -> pa.Buffer:
-        self.finish()
-        return self._memory.sink.getvalue()
 
 
 @dataclass(frozen=True)
@@ -154,9 +79,12 @@ def write_checkpoint(
     policy = policy or str(properties.get(snapshot.metadata.configuration, properties.CHECKPOINT_POLICY))
     # A reader without the feature would not look for a V2 checkpoint, and miss what it stands for.
     v2 = policy == "v2" and snapshot.protocol.supports("v2Checkpoint")
-    write = _write_v2 if v2 else _write_classic
+    said = snapshot.log.settings()
     with steady_memory():
-        written = snapshot.replay(lambda: write(snapshot))
+        if v2:
+            written = snapshot.replay(lambda: _write_v2(snapshot, said.top_level, said.part_size))
+        else:
+            written = snapshot.replay(lambda: _write_classic(snapshot, said.part_size))
     return _finish(snapshot, written)
 
 
@@ -172,124 +100,13 @@ def publish_hint(snapshot: Snapshot, hint: Hint) -> None:
     log = snapshot.log
     known = read_hint(log)
     if known is None or known.version <= hint.version:
-        log.store.put(log.path(names.LAST_CHECKPOINT), log.dialect.encode_hint(hint))
+        encoded = log.dialect.encode_hint(hint, log.settings().hint_checksum)
+        log.store.put(log.path(names.LAST_CHECKPOINT), encoded)
 
 
-class _Stream:
-    """The live adds of a snapshot, shaped for the checkpoint, and what was counted on the way."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-        self.layout = AddLayout.of(snapshot)
-        crc = snapshot.checksum
-        known = checksums.counts_of(crc) if crc is not None else None
-        self.boundaries = known[1] if known is not None else checksums.BOUNDARIES
-        self.counts = checksums.count([], self.boundaries)
-        self.few: list[Add] | None = []
-        self._tombstones: list[pa.StructArray] = []
-        self._written: list[pa.RecordBatch] | None = [] if self.layout.json_stats else None
-
-    def __iter__(self) -> Iterator[pa.StructArray]:
-        for batch, shaped in self.snapshot.add_batches(self.layout.parsed_stats is not None, self._work):
-            self.counts = self.counts.plus(batch)
-            if self._written is not None:
-                self._written.append(
-                    pa.RecordBatch.from_arrays(shaped.flatten(), [f.name for f in shaped.type])
-                )
-                if self.counts.files > _SMALL_TABLE:
-                    self._written = None
-            if self.few is not None:
-                if self.counts.files <= checksums.MAX_FILES:
-                    columns = shaped.flatten()
-                    flat = pa.RecordBatch.from_arrays(columns, [f.name for f in shaped.type])
-                    self.few += from_batch(flat, Add)
-                else:
-                    self.few = None
-            yield shaped
-
-    def rows(self) -> Iterator[tuple[str, pa.StructArray]]:
-        """Removes, then adds: who goes by paths alone, and takes the last word, must find the files live.
-
-        The first adds are asked for first, so that the checkpoint before is read while the commits
-        since, which both need, are decoded.
-        """
-        adds = iter(self)
-        first = list(itertools.islice(adds, 1))
-        self._tombstones = list(_tombstones(self.snapshot))
-        for removes in self._tombstones:
-            yield "remove", removes
-        for values in itertools.chain(first, adds):
-            yield "add", values
-
-    def ground(self, checkpoint: Checkpoint) -> Ground | None:
-        """What was written, kept for the next checkpoint if it is little enough."""
-        removes = self._tombstones
-        if self._written is None or sum(map(len, removes)) > _SMALL_TABLE:
-            return None
-        wanted = [*ADD_SCHEMA.names, *(["stats_parsed"] if self.layout.parsed_stats is not None else [])]
-        adds: list[pa.RecordBatch] = []
-        if self._written:
-            adds = pa.Table.from_batches(self._written).select(wanted).combine_chunks().to_batches()
-        gone = [
-            conform(pa.RecordBatch.from_arrays(r.flatten(), [f.name for f in r.type]), REMOVE_SCHEMA)
-            for r in removes
-        ]
-        return Ground(checkpoint.key, tuple(adds), tuple(gone))
-
-    def _work(self, batch: pa.RecordBatch) -> tuple[checksums.Counts, pa.StructArray]:
-        return checksums.count([batch], self.boundaries), self.layout.shape(batch)
-
-    def checksum(self) -> Checksum:
-        """The checksum of what was streamed, after it was checked against the version's own."""
-        crc = self.snapshot.checksum
-        if crc is not None and (crc.num_files, crc.table_size_bytes) != (
-            self.counts.files,
-            self.counts.size,
-        ):
-            raise CheckpointCorruptError(
-                f"Replay finds {self.counts.files} files of {self.counts.size} bytes, the checksum of the "
-                f"version says {crc.num_files} of {crc.table_size_bytes}; the checkpoint is not published.",
-                table=self.snapshot.url,
-                version=self.snapshot.version,
-                hint="Run `tidegate verify` to see which of them is wrong.",
-            )
-        if crc is not None:
-            return crc
-        return checksums.of_state(
-            self.counts,
-            self.snapshot.small,
-            boundaries=self.boundaries,
-            txn_id=self.snapshot.commit_info.get("txnId"),
-            in_commit_timestamp=self.snapshot.in_commit_timestamp,
-            all_files=self.few if self.layout.json_stats else None,
-        )
-
-
-def _small_rows(snapshot: Snapshot, rows: Rows) -> Iterator[pa.RecordBatch]:
-    """Protocol, metadata, transactions and domains, the protocol first."""
-    protocol, metadata = snapshot.protocol.to_wire(), to_wire(snapshot.metadata)["metaData"]
-    yield rows.of("protocol", pa.array([protocol], PROTOCOL))
-    metadata["configuration"] = list(metadata["configuration"].items())
-    metadata["format"] = {**metadata["format"], "options": list(metadata["format"]["options"].items())}
-    yield rows.of("metaData", pa.array([metadata], METADATA))
-    txns = [msgspec.to_builtins(t) for t in snapshot.transactions.values()]
-    yield rows.of("txn", pa.array(txns, TXN))
-    domains = [msgspec.to_builtins(d) for d in snapshot.domains.values()]
-    yield rows.of("domainMetadata", pa.array(domains, DOMAIN))
-
-
-def _tombstones(snapshot: Snapshot) -> Iterator[pa.StructArray]:
-    """Unexpired removes, without the statistics and tags that checkpoints leave out."""
-    schema = pa.schema(list(REMOVE))
-    for batch in snapshot.tombstones().to_batches():
-        flat = conform(batch, schema)
-        at = schema.get_field_index("dataChange")
-        flat = flat.set_column(at, schema.field(at), pa.repeat(pa.scalar(False), batch.num_rows))
-        yield pa.StructArray.from_arrays(flat.columns, fields=list(REMOVE))
-
-
-def _write_classic(snapshot: Snapshot) -> Written:
-    stream = _Stream(snapshot)
+def _write_classic(snapshot: Snapshot, part_size: int | None = None) -> Written:
+    """One file; several where the session sets their size and the table is not of the kind with sidecars."""
+    stream = Stream(snapshot)
     rows = Rows(
         {
             "txn": TXN,
@@ -300,42 +117,58 @@ def _write_classic(snapshot: Snapshot) -> Written:
             "domainMetadata": DOMAIN,
         }
     )
-    name = names.classic(snapshot.version)
-    with drafting(snapshot.log.store, snapshot.log.path(name)) as draft:
-        file = _ParquetFile(rows.schema, draft)
+    parts = 1
+    if part_size is not None and not snapshot.protocol.supports("v2Checkpoint"):
+        parts = number_of_parts(snapshot.num_files + snapshot.tombstones().num_rows, part_size)
+    called = [names.part(snapshot.version, n + 1, parts) for n in range(parts)]
+    if parts == 1:
+        called = [names.classic(snapshot.version)]
+    with ExitStack() as drafts:
+        files = [
+            ParquetFile(
+                rows.schema, drafts.enter_context(drafting(snapshot.log.store, snapshot.log.path(name)))
+            )
+            for name in called
+        ]
         for action, values in stream.rows():
-            file.write(rows.of(action, values))
-        if file.rows > _FEW_ROWS:
+            for part, own in split(values, parts) if parts > 1 else ((0, values),):
+                files[part].write(rows.of(action, own))
+        if files[0].rows > _FEW_ROWS:
             # On their own, the few other actions are found without scanning the files' rows.
-            file.end_group()
-        for batch in _small_rows(snapshot, rows):
-            file.write(batch)
+            files[0].end_group()
+        for batch in small_rows(snapshot, rows):
+            files[0].write(batch)
         checksum = stream.checksum()
-        length = file.finish()
+        lengths = [file.finish() for file in files]
     hint = Hint(
         version=snapshot.version,
-        size=file.rows,
-        size_in_bytes=length,
+        size=sum(file.rows for file in files),
+        parts=parts if parts > 1 else None,
+        size_in_bytes=sum(lengths),
         num_of_add_files=stream.counts.files,
     )
-    placed = _placed(snapshot, name, length)
+    placed = _placed(snapshot, dict(zip(called, lengths, strict=True)))
     return Written(hint, checksum, placed, stream.ground(placed))
 
 
-def _placed(snapshot: Snapshot, name: str, size: int) -> Checkpoint:
-    parsed = names.parse(name)
-    assert parsed is not None
-    info = FileInfo(snapshot.log.path(name), size, snapshot.log.clock())
-    return Checkpoint(snapshot.version, parsed.kind, (LogFile(parsed, info),))
+def _placed(snapshot: Snapshot, sizes: dict[str, int]) -> Checkpoint:
+    """The checkpoint of these files, which were put just now."""
+    files = []
+    for name, size in sizes.items():
+        parsed = names.parse(name)
+        assert parsed is not None
+        files.append(LogFile(parsed, FileInfo(snapshot.log.path(name), size, snapshot.log.clock())))
+    return Checkpoint(snapshot.version, files[0].name.kind, tuple(files))
 
 
-def _write_v2(snapshot: Snapshot, top_level: str = "json") -> Written:
+def _write_v2(snapshot: Snapshot, top_level: str = "json", part_size: int | None = None) -> Written:
     """Sidecars first, each whole before it is named; the top level last, which publishes them."""
-    stream = _Stream(snapshot)
+    stream = Stream(snapshot)
+    most = part_size or SIDECAR_ACTIONS
     rows = Rows({"add": stream.layout.type, "remove": REMOVE})
     log = snapshot.log
     sidecars: list[Sidecar] = []
-    pending: _ParquetBytes | None = None
+    pending: ParquetBytes | None = None
     actions = size = 0
 
     def close() -> None:
@@ -355,11 +188,11 @@ def _write_v2(snapshot: Snapshot, top_level: str = "json") -> Written:
     for batch in batches():
         at = 0
         while at < batch.num_rows:
-            pending = pending or _ParquetBytes(rows.schema)
-            piece = batch.slice(at, SIDECAR_ACTIONS - pending.rows)
+            pending = pending or ParquetBytes(rows.schema)
+            piece = batch.slice(at, most - pending.rows)
             pending.write(piece)
             at += piece.num_rows
-            if pending.rows >= SIDECAR_ACTIONS:
+            if pending.rows >= most:
                 close()
     close()
     checksum = stream.checksum()
@@ -391,7 +224,7 @@ def _write_v2(snapshot: Snapshot, top_level: str = "json") -> Written:
         num_of_add_files=stream.counts.files,
         v2_checkpoint={"path": name, "sizeInBytes": length, "modificationTime": log.clock()},
     )
-    return Written(hint, checksum, _placed(snapshot, name, length))
+    return Written(hint, checksum, _placed(snapshot, {name: length}))
 
 
 def _v2_parquet(snapshot: Snapshot, sidecars: list[Sidecar], tags: dict[str, str | None]) -> pa.Buffer:
@@ -405,10 +238,10 @@ def _v2_parquet(snapshot: Snapshot, sidecars: list[Sidecar], tags: dict[str, str
             "sidecar": SIDECAR,
         }
     )
-    file = _ParquetBytes(rows.schema)
+    file = ParquetBytes(rows.schema)
     first = {"version": snapshot.version, "tags": list(tags.items())}
     file.write(rows.of("checkpointMetadata", pa.array([first], CHECKPOINT_METADATA)))
-    for batch in _small_rows(snapshot, rows):
+    for batch in small_rows(snapshot, rows):
         file.write(batch)
     named = [msgspec.to_builtins(s) for s in sidecars]
     file.write(rows.of("sidecar", pa.array(named, SIDECAR)))
