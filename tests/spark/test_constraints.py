@@ -35,18 +35,18 @@ def _append(spark: SparkSession, table: str, text: str) -> None:
 
 
 def test_not_null_holds_at_every_level(spark: SparkSession, table: str, rows: Rows) -> None:
-    inner = '{"type":"struct","fields":[' + _field("deep x", nullable=False) + "]}"
+    inner = '{"type":"struct","fields":[' + _field("deep-x", nullable=False) + "]}"
     outer = '{"type":"struct","fields":[' + _field("in.ner", inner) + "]}"
     _create(table, _field("id", nullable=False) + "," + _field("s", outer))
     _append(spark, table, "1L AS id, null AS s")
     _append(spark, table, "2L AS id, named_struct('in.ner', null) AS s")
-    _append(spark, table, "3L AS id, named_struct('in.ner', named_struct('deep x', 5L)) AS s")
+    _append(spark, table, "3L AS id, named_struct('in.ner', named_struct('deep-x', 5L)) AS s")
     with pytest.raises(InvariantViolationException, match="NOT NULL id") as caught:
         _append(spark, table, "null AS id, null AS s")
     assert caught.value.errorClass == "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
-    with pytest.raises(InvariantViolationException, match=r"NOT NULL s.`in.ner`.deep x"):
+    with pytest.raises(InvariantViolationException, match=r"NOT NULL s.`in.ner`.deep-x"):
         _append(
-            spark, table, "4L AS id, named_struct('in.ner', named_struct('deep x', cast(null AS long))) AS s"
+            spark, table, "4L AS id, named_struct('in.ner', named_struct('deep-x', cast(null AS long))) AS s"
         )
     with pytest.raises(InvariantViolationException, match="NOT NULL id"):
         _append(spark, table, "null AS s")
@@ -93,14 +93,14 @@ def test_generated_columns_follow_from_others_and_may_not_contradict_them(
     spark: SparkSession, table: str
 ) -> None:
     made = '{"delta.generationExpression":"year(day)"}'
-    _create(table, _field("day", '"date"') + "," + _field("Year of day", '"integer"', metadata=made), ())
+    _create(table, _field("day", '"date"') + "," + _field("Year_of_day", '"integer"', metadata=made), ())
     _append(spark, table, "DATE'2024-05-01' AS day")
     _append(spark, table, "null AS day")
-    _append(spark, table, "DATE'2023-05-01' AS day, 2023 AS `year OF day`")
-    found = spark.read.format("delta").load(table).selectExpr("`Year of day`").collect()
+    _append(spark, table, "DATE'2023-05-01' AS day, 2023 AS `year_OF_day`")
+    found = spark.read.format("delta").load(table).selectExpr("`Year_of_day`").collect()
     assert sorted(str(r[0]) for r in found) == ["2023", "2024", "None"]
-    with pytest.raises(InvariantViolationException, match="generated column Year of day"):
-        _append(spark, table, "DATE'2023-05-01' AS day, 2024 AS `year OF day`")
+    with pytest.raises(InvariantViolationException, match="generated column Year_of_day"):
+        _append(spark, table, "DATE'2023-05-01' AS day, 2024 AS `year_OF_day`")
 
 
 def test_a_constraint_that_does_not_parse_is_named_before_any_job(spark: SparkSession, table: str) -> None:

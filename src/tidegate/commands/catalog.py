@@ -37,6 +37,7 @@ from tidegate.spark.jvm import is_connect
 from tidegate.spark.remote_columns import sql_of
 from tidegate.spark.scan.native import scan
 from tidegate.spark.scan.projection import spark_type
+from tidegate.spark.write.positions import by_position
 
 _held: weakref.WeakKeyDictionary[SparkSession, dict[str, tuple[Snapshot, DataFrame]]] = (
     weakref.WeakKeyDictionary()
@@ -97,7 +98,9 @@ def log_of(spark: SparkSession, name: str) -> TableLog:
         if entry is None:
             raise not_found(name)
         kind = "a view" if entry.is_view else f"a table of the format {entry.provider}"
-        raise NotATableError(f"{name} is {kind}, not a Delta table.", errorClass="DELTA_TABLE_ONLY_OPERATION")
+        raise NotATableError(
+            f"{name} is not a Delta table: it is {kind}.", errorClass="DELTA_TABLE_ONLY_OPERATION"
+        )
     log = TableLog.at(location)
     load(log)
     return log
@@ -179,7 +182,9 @@ def place_for(spark: SparkSession, name: str, path: str | None) -> tuple[TableNa
         return found, found.path, False
     if found.database is not None and not catalog.database_exists(spark, found.database):
         raise TableNotFoundError(
-            f"There is no database {found.database}.", hint="CREATE DATABASE makes it.", errorClass=None
+            f"There is no database {found.database}.",
+            hint="CREATE DATABASE makes it.",
+            errorClass="SCHEMA_NOT_FOUND",
         )
     if path is not None:
         return found, TableLog.at(path).url, False
@@ -194,7 +199,9 @@ def register(
     if found is None or found.path is not None:
         raise OptionError(f"{name} is not a name that {SESSION_CATALOG} can hold.")
     if catalog.find(spark, found.database, found.table) is not None:
-        raise TableExistsError(f"There is a table {name} already.", errorClass="TABLE_OR_VIEW_ALREADY_EXISTS")
+        raise TableExistsError(
+            f"A table or view {name} already exists.", errorClass="TABLE_OR_VIEW_ALREADY_EXISTS"
+        )
     return catalog.create(spark, found.database, found.table, location, managed=managed, comment=comment)
 
 
@@ -281,7 +288,7 @@ def save_as_table(
         _only_delta(entry, name)
         if mode in ("error", "errorifexists"):
             raise TableExistsError(
-                f"There is a table {name} already.",
+                f"The table {name} already exists.",
                 hint="Use the mode append or overwrite.",
                 errorClass="TABLE_OR_VIEW_ALREADY_EXISTS",
             )
@@ -335,7 +342,7 @@ def insert_into(
     spark = frame.sparkSession
     log = log_of(spark, name)
     schema = load(log).schema
-    if len(frame.columns) != len(schema.fields):
+    if len(frame.columns) < len(schema.fields):
         raise SchemaInvalidError(
             f"insertInto goes by position: the data has {len(frame.columns)} columns, the table "
             f"{len(schema.fields)} ({', '.join(schema.names)}).",
@@ -346,7 +353,8 @@ def insert_into(
     given = dict(options or {})
     if overwrite and _option(given, "partitionOverwriteMode") is None and _is_dynamic(spark):
         given["partitionOverwriteMode"] = "dynamic"
-    write(frame.toDF(*schema.names), log.url, mode="overwrite" if overwrite else "append", options=given)
+    frame = by_position(frame, schema, schema.names)
+    write(frame, log.url, mode="overwrite" if overwrite else "append", options=given)
 
 
 def write_to(
@@ -384,15 +392,14 @@ def write_to(
     found, location, managed = place
     if verb == "create" and entry is not None:
         raise TableExistsError(
-            f"There is a table {name} already.",
+            f"The table {name} already exists.",
             hint="Use createOrReplace, or append.",
             errorClass="TABLE_OR_VIEW_ALREADY_EXISTS",
         )
     if verb == "replace" and entry is None and (found is None or found.path is None):
         raise TableNotFoundError(
-            f"There is no table {name} to replace.",
+            f"The table {name} cannot be found, so it cannot be replaced.",
             hint="Use createOrReplace to make it.",
-            errorClass="DELTA_CANNOT_REPLACE_MISSING_TABLE",
         )
     if entry is None and managed:
         _empty(location, name)

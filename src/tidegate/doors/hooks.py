@@ -47,15 +47,17 @@ def derive(made: SparkSession, origin: SparkSession) -> bool:
 
 
 def unmark(spark: SparkSession) -> None:
-    """The session is as PySpark made it; with the last one PySpark itself is."""
+    """The session, and those that share with it, are as PySpark made them; with the last one PySpark is.
+
+    What was derived from it is remembered, and is enabled again when it is.
+    """
     key = session_id(spark)
     _shares.pop(key, None)
     _enabled.pop(key, None)
-    for other, held in list(_enabled.items()):
-        if _is_over(held()):
-            del _enabled[other]
-    for derived in [d for d, of in _shares.items() if of not in _enabled]:
-        del _shares[derived]
+    for over in [other for other, held in _enabled.items() if _is_over(held())]:
+        del _enabled[over]
+        for derived in [d for d, of in _shares.items() if of == over]:
+            del _shares[derived]
     if not _enabled:
         _take_down()
         failures.step_back()

@@ -60,23 +60,35 @@ def _lower(ref: TableRef) -> tuple[str, ...]:
 
 def makes_view(text: str) -> str | None:
     """``temporary`` or ``permanent`` if the statement makes a view; None if it does not."""
-    tree, _ = _tree(text)
-    if not isinstance(tree, exp.Create) or str(tree.args.get("kind", "")).upper() != "VIEW":
+    walk = _walk(text)
+    if walk is None or not walk.take("CREATE"):
         return None
-    properties = tree.args.get("properties")
-    is_temporary = properties is not None and properties.find(exp.TemporaryProperty) is not None
-    return "temporary" if is_temporary or tree.args.get("temporary") else "permanent"
+    walk.take("OR", "REPLACE")
+    walk.take("GLOBAL")
+    is_temporary = walk.take("TEMPORARY") or walk.take("TEMP")
+    return None if not walk.take("VIEW") else "temporary" if is_temporary else "permanent"
 
 
 def keeps_view(text: str) -> bool:
     """Whether the statement gives a view of the catalog its text: CREATE VIEW, ALTER VIEW ... AS."""
     if makes_view(text) == "permanent":
         return True
-    walk = Walk(text, tokens_of(text))
-    if not walk.take("ALTER", "VIEW"):
+    walk = _walk(text)
+    if walk is None or not walk.take("ALTER", "VIEW"):
         return False
-    walk.parts("a view")
+    try:
+        walk.parts("a view")
+    except SqlSyntaxError:
+        return False
     return walk.take("AS") or walk.peek("SELECT") > 0 or walk.peek("WITH") > 0
+
+
+def _walk(text: str) -> Walk | None:
+    """A walk over a statement; None if it cannot be read word by word."""
+    try:
+        return Walk(text, tokens_of(text))
+    except SqlSyntaxError:
+        return None
 
 
 def _tree(text: str) -> tuple[Any, int]:

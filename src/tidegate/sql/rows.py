@@ -13,10 +13,19 @@ from tidegate.commands.write import write
 from tidegate.errors import SchemaInvalidError
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.schema.columns import default_columns, generated_columns, identity_columns
-from tidegate.schema.types import VOID, DataType, DecimalType, PrimitiveType, StructField, StructType
+from tidegate.schema.types import (
+    VOID,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructType,
+)
 from tidegate.spark.confs import session_defaults
 from tidegate.spark.scan.projection import spark_type
 from tidegate.spark.write.fit import check_assignable, schema_of
+from tidegate.spark.write.positions import by_name, by_position
 from tidegate.sql import defaults, nodes
 from tidegate.sql.context import Context
 from tidegate.sql.dialect import Walk, tokens_of
@@ -36,8 +45,11 @@ def insert(context: Context, node: nodes.Insert) -> DataFrame:
     names = _names(node, snapshot)
     text = node.query if names is None else defaults.in_query(node.query, names, snapshot.schema)
     frame = query(context, text)
-    if names is not None:
-        frame = _named(frame, names)
+    if names is None:
+        frame = by_name(frame, snapshot.schema)
+    else:
+        _check_number(frame, names, may_grow=not node.columns and not node.partition)
+        frame = by_position(frame, snapshot.schema, names)
     for name, text in static.items():
         column = snapshot.schema.field(name)
         assert column is not None
@@ -113,10 +125,10 @@ def _once(names: Sequence[str], where: str, error_class: str) -> None:
         raise SchemaInvalidError(f"{where} the column {', '.join(twice)} twice.", errorClass=error_class)
 
 
-def _named(frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """The query's columns under the names of those they go to."""
+def _check_number(frame: DataFrame, names: Sequence[str], *, may_grow: bool) -> None:
+    """As many columns as they go to; where the schema may grow, the write decides about more."""
     given = len(frame.columns)
-    if given != len(names):
+    if given < len(names) or (given > len(names) and not may_grow):
         raise SchemaInvalidError(
             f"The query gives {given} columns, the table takes {len(names)} here ({', '.join(names)}).",
             hint="Name the columns behind the table, or insert BY NAME.",
@@ -124,7 +136,6 @@ def _named(frame: DataFrame, names: Sequence[str]) -> DataFrame:
             if given > len(names)
             else "DELTA_INSERT_COLUMN_ARITY_MISMATCH",
         )
-    return frame.toDF(*names)
 
 
 def _check_complete(frame: DataFrame, schema: StructType) -> None:
@@ -151,20 +162,39 @@ def _stored(context: Context, frame: DataFrame, schema: StructType) -> DataFrame
     for given in schema_of(frame).fields:
         want = schema.field(given.name)
         column = F.col("`" + given.name.replace("`", "``") + "`")
-        if want is not None and _is_plain(given.type) and _is_plain(want.type) and _is_refused(given, want):
-            column = column.cast(spark_type(want.type)).alias(given.name)
-        columns.append(column)
+        kind = given.type if want is None else _stored_type(given.type, want.type, want.name)
+        columns.append(column if kind == given.type else column.cast(spark_type(kind)).alias(given.name))
     return frame.select(*columns)
+
+
+def _stored_type(given: DataType, want: DataType, name: str) -> DataType:
+    """The type with the plain ones that the write would not take as the table has them, at every level."""
+    if isinstance(given, StructType) and isinstance(want, StructType):
+        return StructType(
+            tuple(
+                f if (to := want.field(f.name)) is None else f.with_type(_stored_type(f.type, to.type, name))
+                for f in given.fields
+            )
+        )
+    if isinstance(given, ArrayType) and isinstance(want, ArrayType):
+        return ArrayType(_stored_type(given.element, want.element, name), given.contains_null)
+    if isinstance(given, MapType) and isinstance(want, MapType):
+        return MapType(
+            _stored_type(given.key, want.key, name),
+            _stored_type(given.value, want.value, name),
+            given.value_contains_null,
+        )
+    return want if _is_plain(given) and _is_plain(want) and _is_refused(given, want, name) else given
 
 
 def _is_plain(kind: DataType) -> bool:
     return isinstance(kind, PrimitiveType | DecimalType) and kind != VOID
 
 
-def _is_refused(given: StructField, want: StructField) -> bool:
+def _is_refused(given: DataType, want: DataType, name: str) -> bool:
     """Whether the write would not take a column of this type; what it takes it may store wider."""
     try:
-        check_assignable(given.type, want.type, want.name)
+        check_assignable(given, want, name)
     except SchemaInvalidError:
         return True
     return False

@@ -40,6 +40,8 @@ from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
 from tidegate.protocol import negotiate
 from tidegate.protocol.protocol import Protocol
+from tidegate.schema.mapping import mapping_mode
+from tidegate.schema.names import check_names
 from tidegate.storage.store import FileInfo
 from tidegate.transaction import hooks as after
 from tidegate.transaction.commit_info import ENGINE, CommitNote
@@ -239,6 +241,7 @@ class Transaction:
         metadata = mapped(metadata.with_configuration(properties.validate(configuration)), None)
         metadata = tracked(metadata)
         metadata.validate()
+        self._check_names(metadata)
         if metadata.created_time is None:
             metadata = msgspec.structs.replace(metadata, created_time=self.log.clock())
         self._new_metadata, self._new_protocol = metadata, protocol
@@ -259,10 +262,17 @@ class Transaction:
         configuration = {**negotiate.strip_protocol_properties(kept), **stored}
         metadata = tracked(mapped(metadata.with_configuration(configuration), snapshot.metadata))
         metadata.validate()
+        self._check_names(metadata)
         protocol = negotiate.check_requirements(metadata, protocol, registry) or protocol
         self._new_metadata = metadata
         if protocol != snapshot.protocol:
             self._new_protocol = protocol
+
+    def _check_names(self, metadata: Metadata) -> None:
+        """Refuse new names of columns that no data file could carry."""
+        if mapping_mode(metadata) == "none":
+            before = None if self.snapshot is None else self.snapshot.schema
+            check_names(metadata.schema, metadata.partition_columns, before)
 
     def update_protocol(
         self,

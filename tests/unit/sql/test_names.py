@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.sql.names import makes_view, table_names
+from tidegate.sql.names import keeps_view, makes_view, table_names
 
 
 def found(text: str) -> list[str]:
@@ -98,12 +98,28 @@ def test_columns_that_repeat_the_whole_name_are_found_too() -> None:
         ("CREATE VIEW v AS SELECT 1", "permanent"),
         ("create or replace temporary view v as select 1", "temporary"),
         ("CREATE GLOBAL TEMP VIEW v AS SELECT 1", "temporary"),
+        ("CREATE VIEW v AS SELECT t.id FROM delta.`/p`@v1 AS t", "permanent"),
         ("CREATE TABLE t AS SELECT 1", None),
         ("SELECT 'CREATE VIEW v'", None),
     ],
 )
 def test_statements_that_make_views_are_told_apart(text: str, kind: str | None) -> None:
     assert makes_view(text) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("CREATE VIEW v AS SELECT 1", True),
+        ("ALTER VIEW a.v AS SELECT 1", True),
+        ("alter view v select 1", True),
+        ("ALTER VIEW v RENAME TO w", False),
+        ("ALTER VIEW 'v", False),
+        ("CREATE TEMP VIEW v AS SELECT 1", False),
+    ],
+)
+def test_statements_whose_text_the_catalog_keeps_are_told_apart(text: str, kept: bool) -> None:
+    assert keeps_view(text) is kept
 
 
 @given(st.text(max_size=60))

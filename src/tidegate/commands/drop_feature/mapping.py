@@ -19,11 +19,10 @@ from tidegate.log.snapshot import Snapshot
 from tidegate.log.traces import MAPPING_METADATA, MAPPING_PROPERTIES
 from tidegate.metadata import Metadata
 from tidegate.schema.mapping import mapping_mode, physical_name
-from tidegate.schema.paths import join_path
+from tidegate.schema.names import names_to_map
 from tidegate.transaction.pending import Operation
 
 FEATURE = "columnMapping"
-_ILLEGAL = frozenset(" ,;{}()\n\t=")
 
 
 def plain(metadata: Metadata) -> Metadata:
@@ -56,7 +55,7 @@ def _to_rewrite(snapshot: Snapshot) -> pa.Table:
 
 def check_names(snapshot: Snapshot) -> None:
     """Refuse names that only a table with column mapping can have."""
-    bad = [join_path(path) for path, f in snapshot.schema.walk() if _ILLEGAL & set(f.name)]
+    bad = names_to_map(snapshot.schema)
     if bad:
         raise FeatureInUseError(
             f"Columns have names that need column mapping: {', '.join(bad)}.",

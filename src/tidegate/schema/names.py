@@ -1,0 +1,40 @@
+"""Names of columns that parquet files cannot carry, and so no table without column mapping.
+
+Tables that others made with such names can be read and written; nobody makes or widens one here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidegate.errors import SchemaInvalidError
+from tidegate.schema.mapping import MODE
+from tidegate.schema.paths import join_path
+from tidegate.schema.types import StructType
+
+_ILLEGAL = frozenset(" ,;{}()\n\t=")
+SHOWN = r"' ,;{}()\n\t='"
+
+
+def names_to_map(schema: StructType) -> list[str]:
+    """The columns, at every level, whose names only column mapping allows."""
+    return [join_path(path) for path, f in schema.walk() if _ILLEGAL & set(f.name)]
+
+
+def check_names(
+    schema: StructType, partition_columns: Sequence[str] = (), before: StructType | None = None
+) -> None:
+    """Refuse names that need column mapping, except those that the table had ``before``."""
+    known = set() if before is None else set(names_to_map(before))
+    bad = [name for name in names_to_map(schema) if name not in known]
+    partitions = {join_path((c,)) for c in partition_columns}
+    if bad:
+        is_partition = any(name in partitions for name in bad)
+        raise SchemaInvalidError(
+            f"Names of columns hold characters among {SHOWN}, which data files cannot carry: "
+            f"{', '.join(bad)}.",
+            hint=f"Rename them, or set the table property {MODE} = name to enable column mapping.",
+            errorClass="DELTA_INVALID_PARTITION_COLUMN_NAME"
+            if is_partition
+            else "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
+        )

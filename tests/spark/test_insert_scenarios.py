@@ -1,0 +1,113 @@
+"""INSERT and insertInto: by position at every level; what fits by name, what is refused, what evolves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
+VALUES = "1, struct(1, 'x'), array(struct(2, 'y')), map('k', struct(3, 'z'))"
+ROW = (1, (1, "x"), [(2, "y")], {"k": (3, "z")})
+
+
+@pytest.fixture
+def nested(spark: SparkSession) -> Iterator[str]:
+    """A table with structs in a column, an array and a map."""
+    name = "nested_inserts"
+    spark.sql(f"DROP TABLE IF EXISTS {name}")
+    inner = "struct<x: int, y: string>"
+    spark.sql(
+        f"CREATE TABLE {name} (a INT, c {inner}, d array<{inner}>, m map<string, {inner}>) USING delta"
+    ).collect()
+    yield name
+    spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def content(spark: SparkSession, name: str) -> list[tuple[Any, ...]]:
+    rows = spark.table(name).collect()
+    spark.sql(f"TRUNCATE TABLE {name}").collect()
+    return [tuple(r) for r in rows]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"INSERT INTO {{}} VALUES ({VALUES})",
+        f"INSERT INTO {{}} (a, c, d, m) VALUES ({VALUES})",
+        f"INSERT OVERWRITE {{}} VALUES ({VALUES})",
+        f"INSERT INTO {{}} REPLACE WHERE a = 1 VALUES ({VALUES})",
+        "INSERT INTO {} SELECT 1 z, named_struct('y', 1, 'x', 'x'), array(named_struct('y', 2, 'x', 'y')), "
+        "map('k', named_struct('y', 3, 'x', 'z'))",
+        "INSERT INTO {} (d, m, c, a) VALUES "
+        "(array(struct(2, 'y')), map('k', struct(3, 'z')), struct(1, 'x'), 1)",
+        "INSERT INTO {} BY NAME SELECT map('k', struct(3, 'z')) AS m, struct(1, 'x') AS c, 1 AS a, "
+        "array(struct(2, 'y')) AS d",
+        "INSERT INTO {} VALUES ('1', struct('1', 'x'), array(struct('2', 'y')), map('k', struct('3', 'z')))",
+    ],
+)
+def test_fields_of_structs_go_by_position(spark: SparkSession, nested: str, statement: str) -> None:
+    spark.sql(statement.format(nested)).collect()
+    assert content(spark, nested) == [ROW]
+
+
+def test_names_that_fit_are_taken_as_they_are(spark: SparkSession, nested: str) -> None:
+    swapped = "named_struct('y', 's', 'x', 1)"
+    spark.sql(f"INSERT INTO {nested} BY NAME SELECT {swapped} AS c, array({swapped}) AS d, 2 AS a").collect()
+    assert content(spark, nested) == [(2, (1, "s"), [(1, "s")], None)]
+    spark.sql(f"SELECT 2 AS a, {swapped} AS c").writeTo(nested).append()
+    assert content(spark, nested) == [(2, (1, "s"), None, None)]
+
+
+def test_insert_into_goes_by_position_at_every_level(spark: SparkSession, nested: str) -> None:
+    frame = spark.sql(
+        "SELECT 1 z, struct(1, 'x') b, array(struct(2, 'y')) e, map('k', named_struct('y', 3, 'x', 'z')) f"
+    )
+    frame.write.insertInto(nested)
+    assert content(spark, nested) == [ROW]
+    frame.write.insertInto(nested, overwrite=True)
+    assert content(spark, nested) == [ROW]
+
+
+@pytest.mark.parametrize(
+    ("statement", "error_class"),
+    [
+        ("INSERT INTO {} VALUES (1, struct(1), null, null)", "DELTA_INSERT_COLUMN_ARITY_MISMATCH"),
+        ("INSERT INTO {} VALUES (1, null, null, map('k', struct(1)))", "DELTA_INSERT_COLUMN_ARITY_MISMATCH"),
+        ("INSERT INTO {} BY NAME SELECT 1 a, named_struct('x', 1) c", "DELTA_INSERT_COLUMN_ARITY_MISMATCH"),
+        ("INSERT INTO {} VALUES (1, struct(1, 'x', 2), null, null)", "DELTA_METADATA_MISMATCH"),
+        ("INSERT INTO {} VALUES (1, null, null, null, 7)", "DELTA_METADATA_MISMATCH"),
+        ("INSERT INTO {} VALUES (1, null)", "DELTA_INSERT_COLUMN_ARITY_MISMATCH"),
+    ],
+)
+def test_fewer_or_more_fields_than_the_table_has(
+    spark: SparkSession, nested: str, statement: str, error_class: str
+) -> None:
+    with pytest.raises(AnalysisException) as refused:
+        spark.sql(statement.format(nested)).collect()
+    assert refused.value.getCondition() == error_class
+
+
+def test_names_that_only_writes_by_name_know_are_refused_there(spark: SparkSession, nested: str) -> None:
+    with pytest.raises(AnalysisException, match="col1"):
+        spark.sql("SELECT 1 AS a, struct(1, 'x') AS c").writeTo(nested).append()
+
+
+def test_what_comes_behind_the_known_fields_joins_the_schema(spark: SparkSession, nested: str) -> None:
+    spark.conf.set(AUTO_MERGE, "true")
+    try:
+        spark.sql(
+            f"INSERT INTO {nested} SELECT 1, struct(1, 'x', 2), null, map('k', struct(3, 'z', 4)), 7 AS extra"
+        ).collect()
+    finally:
+        spark.conf.unset(AUTO_MERGE)
+    kinds = {f.name: f.dataType.simpleString() for f in spark.table(nested).schema.fields}
+    assert kinds["c"] == "struct<x:int,y:string,col3:int>"
+    assert kinds["m"] == "map<string,struct<x:int,y:string,col3:int>>"
+    assert kinds["extra"] == "int"
+    assert content(spark, nested) == [(1, (1, "x", 2), None, {"k": (3, "z", 4)}, 7)]
