@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -269,9 +270,38 @@ def can_tell_that_server_and_client_see_different_disks(spark: SparkSession, pat
 
 def can_derive_sessions(spark: SparkSession, path: str) -> None:
     spark.range(1).write.format("delta").save(path)
-    derived = spark.newSession() if hasattr(spark, "newSession") else spark
-    assert rows(derived, path) == [(0,)]
-    assert derived.read.format("delta").load(path).sparkSession is derived
+    for way in ("newSession", "cloneSession"):
+        if not hasattr(spark, way):
+            continue
+        derived = getattr(spark, way)()
+        assert rows(derived, path) == [(0,)]
+        assert derived.read.format("delta").load(path).sparkSession is derived
+        tidegate.disable(derived)
+        with pytest.raises(PySparkException) as caught:
+            derived.read.format("delta").load(path).collect()
+        assert not isinstance(caught.value, TidegateError)
+        assert rows(spark, path) == [(0,)]
+
+
+def can_be_beside_a_session_that_is_not_enabled(spark: SparkSession, path: str) -> None:
+    if not hasattr(spark, "newSession"):
+        return
+    spark.range(1).write.format("delta").save(path)
+    plain = spark.newSession()
+    tidegate.disable(plain)
+    for refused in (
+        lambda: plain.read.format("delta").load(path).collect(),
+        lambda: plain.range(1).write.format("delta").mode("append").save(path),
+        lambda: plain.sql(f"SELECT * FROM delta.`{path}`").collect(),
+        lambda: plain.sql(f"OPTIMIZE delta.`{path}`").collect(),
+        lambda: plain.readStream.format("delta").load(path).schema,
+        lambda: plain.newSession().read.format("delta").load(path).collect(),
+    ):
+        with pytest.raises(PySparkException) as caught:
+            refused()
+        assert not isinstance(caught.value, TidegateError)
+    assert plain.sql("SELECT {n} AS n", n=1).collect() == [(1,)]
+    assert tidegate.open(path).version == 0
 
 
 def can_leave_other_formats_alone(spark: SparkSession, path: str) -> None:

@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from tidegate.errors import TidegateError
 from tidegate.spark import failures, jvm, remote_catalog
+from tidegate.spark.session_ids import session_id, standing_for
 
 _log = logging.getLogger(__name__)
 
@@ -235,10 +236,11 @@ def serve_plans(spark: SparkSession, scan: Callable[[SparkSession, Entry], DataF
     """
     if spark in _served:
         return True
-    held = weakref.ref(spark)
+    # By the id: the object at hand may go while others stand for the same session.
+    key = session_id(spark)
 
     def plan(table: Any) -> Any:
-        session = held()
+        session = standing_for(key)
         entry = _entry(table)
         if session is None or entry.location is None:
             return None

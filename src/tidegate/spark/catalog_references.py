@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.errors import TidegateError
 from tidegate.spark import failures, jvm
+from tidegate.spark.session_ids import session_id, standing_for
 
 _log = logging.getLogger(__name__)
 _served: weakref.WeakSet[SparkSession] = weakref.WeakSet()
@@ -41,10 +42,11 @@ def serve_references(
     """
     if spark in _served:
         return True
-    held = weakref.ref(spark)
+    # By the id: the object at hand may go while others stand for the same session.
+    key = session_id(spark)
 
     def plan(asked: Any) -> Any:
-        session = held()
+        session = standing_for(key)
         if session is None:
             return None
         parts, namespace, version, micros = asked

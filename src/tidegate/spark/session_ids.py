@@ -22,6 +22,11 @@ def session_id(spark: SparkSession) -> str:
     return found
 
 
+def standing_for(key: str) -> SparkSession | None:
+    """An object that stands for the session of that id; None if PySpark holds none any more."""
+    return next((spark for spark, found in list(_known.items()) if found == key), None)
+
+
 def session_of_stream(query: Any) -> str:
     """The id of the session that a running stream of a classic session was started in."""
     return str(query._jsq.sparkSession().sessionUUID())
