@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 import tidegate
 from tidegate.commands.write import write
 from tidegate.errors import OptionError
-from tidegate.spark.write.optimized import optimized
 
 pytestmark = pytest.mark.spark
 
@@ -68,29 +67,6 @@ def test_the_bin_size_is_the_target(
     conf("optimizeWrite.binSize", "200k")
     write(frame, table, mode="overwrite", options={"optimizeWrite": "true"})
     assert 2 <= _files(table) <= 8
-
-
-def test_the_shuffle_has_no_more_partitions_than_the_session_allows(
-    spark: SparkSession, table: str, conf: Callable[[str, str], None]
-) -> None:
-    frame = spark.range(0, 40, 1, 8)
-    write(frame, table)
-    metadata = tidegate.open(table).metadata
-
-    def partitions() -> str:
-        found = optimized(frame, metadata, {"optimizewrite": "true"})
-        return str(found._jdf.queryExecution().analyzed().optNumPartitions())
-
-    assert partitions() == "None", "as many as the session has anyway"
-    conf("optimizeWrite.maxShufflePartitions", "1")
-    assert partitions() == "Some(1)"
-    write(frame, table, mode="overwrite", options={"optimizeWrite": "true"})
-    assert _files(table) == 1
-    conf("optimizeWrite.maxShufflePartitions", "100000")
-    assert partitions() == f"Some({spark.conf.get('spark.sql.shuffle.partitions')})"
-    conf("optimizeWrite.maxShufflePartitions", "0")
-    with pytest.raises(OptionError, match="maxShufflePartitions"):
-        partitions()
 
 
 def test_the_sessions_confs_stand_in_for_options(

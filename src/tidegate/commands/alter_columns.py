@@ -27,10 +27,13 @@ from tidegate.schema.columns import (
     generated_columns,
 )
 from tidegate.schema.constraints import check_constraints
+from tidegate.schema.lengths import KEY as LENGTHS
+from tidegate.schema.lengths import as_strings, with_length, without_lengths
 from tidegate.schema.mapping import mapping_mode
 from tidegate.schema.paths import Path, join_path, split_path
 from tidegate.schema.references import speaks_of
 from tidegate.schema.types import (
+    STRING,
     VOID,
     ArrayType,
     DataType,
@@ -94,7 +97,7 @@ def add_columns(log: TableLog, columns: Sequence[NewColumn]) -> Committed:
         raise AlterRefusedError(
             f"The table has the columns {', '.join(twice)} already.",
             table=log.url,
-            errorClass="DELTA_DUPLICATE_COLUMNS_FOUND",
+            errorClass="FIELD_ALREADY_EXISTS",
         )
     transaction.update_metadata(snapshot.metadata.with_schema(schema))
     shown = [
@@ -186,7 +189,7 @@ def rename_column(log: TableLog, name: str, new_name: str) -> Committed:
         raise AlterRefusedError(
             f"There is a column {new_name} already.",
             table=log.url,
-            errorClass="DELTA_DUPLICATE_COLUMNS_FOUND",
+            errorClass="FIELD_ALREADY_EXISTS",
         )
     partitions = snapshot.partition_columns
     if len(path) == 1:
@@ -249,9 +252,8 @@ def altered(snapshot: Snapshot, name: str, change: ColumnChange) -> tuple[Metada
     """The metadata after ``change``, or the reason why not. Whether rows allow it is not asked here."""
     path, field = _resolve(snapshot.schema, split_path(name))
     new = field
-    if change.type is not None and change.type != field.type:
-        _refuse_dependents(snapshot, path, "given another type")
-        new = _widened(snapshot, path, new, change.type)
+    if change.type is not None:
+        new = _retyped(snapshot, path, new, change.type)
     if change.comment is not None:
         new = new.with_metadata({"comment": change.comment})
     if change.nullable is not None:
@@ -266,9 +268,27 @@ def altered(snapshot: Snapshot, name: str, change: ColumnChange) -> tuple[Metada
     return snapshot.metadata.with_schema(_edit(snapshot.schema, path[:-1], edit)), path
 
 
+def _retyped(snapshot: Snapshot, path: Path, field: StructField, new: DataType) -> StructField:
+    if field.type == without_lengths(new) == STRING:
+        found = with_length(field, new)
+        if found is None:
+            raise _no_type(
+                snapshot,
+                path,
+                field.metadata.get(LENGTHS, field.type),
+                new,
+                "A varchar can become longer, a char a varchar that holds it, and both a string.",
+            )
+        return found
+    if new == field.type:
+        return field
+    _refuse_dependents(snapshot, path, "given another type")
+    return _widened(snapshot, path, field, new)
+
+
 def _widened(snapshot: Snapshot, path: Path, field: StructField, new: DataType) -> StructField:
     if field.type == VOID:
-        return field.with_type(new)
+        return as_strings(StructType((field.with_type(new),))).fields[0]
     if not can_widen(field.type, new):
         raise _no_type(snapshot, path, field.type, new)
     if not snapshot.metadata.property(properties.ENABLE_TYPE_WIDENING):
@@ -279,7 +299,7 @@ def _widened(snapshot: Snapshot, path: Path, field: StructField, new: DataType) 
 
 
 def _no_type(
-    snapshot: Snapshot, path: Path, old: DataType, new: DataType, hint: str | None = None
+    snapshot: Snapshot, path: Path, old: DataType | str, new: DataType, hint: str | None = None
 ) -> AlterRefusedError:
     return AlterRefusedError(
         f"The column {join_path(path)} cannot be changed from {old} to {new}.",

@@ -34,6 +34,7 @@ from tidegate.log.actions import ADD_SCHEMA, Add, to_batch
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
 from tidegate.schema.arrow import from_arrow_schema
+from tidegate.schema.lengths import as_strings
 from tidegate.schema.types import (
     DATE,
     INTEGER,
@@ -337,7 +338,7 @@ def convert(
     if entry is not None and partition_schema is None:
         partition_schema = ", ".join(_catalog_partitions(spark, entry)) or None
     wanted = T.DataType.fromDDL(partition_schema) if isinstance(partition_schema, str) else partition_schema
-    schema = StructType() if wanted is None else parse_schema(wanted.json())
+    schema = StructType() if wanted is None else as_strings(parse_schema(wanted.json()))
     convert_folder(log, schema, statistics=statistics, defaults=session_defaults(spark))
     if entry is not None:
         move(spark, entry, entry.location)

@@ -34,6 +34,7 @@ from tidegate.files.predicate import (
     Unknown,
 )
 from tidegate.files.predicate_sql import timestamp_literal
+from tidegate.schema import lengths
 from tidegate.schema.mapping import Mode, logical_to_physical
 from tidegate.schema.paths import Path
 from tidegate.schema.types import DataType, DecimalType, PrimitiveType, StructField, StructType
@@ -175,7 +176,7 @@ def _kind(field: StructField) -> str | None:
     # A char(n) is padded when it is compared, and a collation has an order of its own.
     if "__COLLATIONS" in field.metadata:
         return None
-    if str(field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", "")).lower().startswith("char"):
+    if str(field.metadata.get(lengths.KEY, "")).lower().startswith("char"):
         return None
     return _KINDS.get(field.type.name)
 

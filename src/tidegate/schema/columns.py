@@ -26,6 +26,26 @@ CURRENT_DEFAULT = "CURRENT_DEFAULT"
 EXISTS_DEFAULT = "EXISTS_DEFAULT"
 
 
+# What the metadata of a column says to clients and to Spark itself: keys, and how keys begin.
+_FOR_CLIENTS = frozenset(
+    {CURRENT_DEFAULT, EXISTS_DEFAULT, "__metadata_col", "__qualified_access_only", "__COLLATIONS"}
+)
+_FOR_CLIENTS_BEGIN = ("delta.", "parquet.field.")
+
+
+def users_metadata(field: StructField) -> dict[str, Any]:
+    """What users attached to a column: comments, lengths, keys of their own.
+
+    What the log keeps there for clients (ids, generation, invariants, defaults) belongs to the table: a
+    DataFrame that carried it on would pass it off as a wish of its own when it is written elsewhere.
+    """
+    return {
+        k: v
+        for k, v in field.metadata.items()
+        if not k.startswith(_FOR_CLIENTS_BEGIN) and k not in _FOR_CLIENTS
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Invariant:
     """A condition on one column that every row must meet; NULL does not meet it."""

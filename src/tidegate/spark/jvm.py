@@ -126,10 +126,8 @@ def java_type(spark: SparkSession, json_text: str) -> Any:
     return gateway_of(spark).org.apache.spark.sql.types.DataType.fromJson(json_text)
 
 
-def rebalanced(frame: DataFrame, columns: list[str], size: int, most: int | None = None) -> DataFrame:
+def rebalanced(frame: DataFrame, columns: list[str], size: int) -> DataFrame:
     """The rows in partitions of about ``size`` bytes, those with equal ``columns`` together.
-
-    They are shuffled into ``most`` partitions, else into as many as the session says.
 
     The hint of the public API has no place for the size.
     """
@@ -145,6 +143,5 @@ def rebalanced(frame: DataFrame, columns: list[str], size: int, most: int | None
     by = gateway.scala.jdk.javaapi.CollectionConverters.asScala(wanted).toSeq()
     # A number on its own comes out of the gateway as whichever kind it fits in.
     sized = gateway.scala.jdk.javaapi.OptionConverters.toScala(gateway.java.util.OptionalLong.of(size))
-    number = option.empty() if most is None else option.apply(most)
-    node = logical.RebalancePartitions(by, plan, number, sized)
+    node = logical.RebalancePartitions(by, plan, option.empty(), sized)
     return DataFrame(gateway.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, node), spark)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -112,18 +113,31 @@ def pinned(spark: SparkSession, more: Mapping[str, str] | None = None) -> SparkS
     return clone
 
 
+class _Unheard(logging.Filter):
+    """Keeps from a log what threads say while they are ``unheard``, and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads = threading.local()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not getattr(self.threads, "depth", 0)
+
+
+_unheard = _Unheard()
+
+
 @contextmanager
 def unheard() -> Iterator[None]:
-    """What crosses over to Java meanwhile is in no log: at its most talkative, Py4J tells every word."""
-    loggers = [logging.getLogger(f"py4j.{name}") for name in ("clientserver", "java_gateway")]
-    before = [logger.disabled for logger in loggers]
-    for logger in loggers:
-        logger.disabled = True
+    """What this thread sends to Java meanwhile is in no log: at its most talkative, Py4J tells every word."""
+    for name in ("clientserver", "java_gateway"):
+        # A filter that is there already is not added again.
+        logging.getLogger(f"py4j.{name}").addFilter(_unheard)
+    _unheard.threads.depth = getattr(_unheard.threads, "depth", 0) + 1
     try:
         yield
     finally:
-        for logger, was in zip(loggers, before, strict=True):
-            logger.disabled = was
+        _unheard.threads.depth -= 1
 
 
 @contextmanager

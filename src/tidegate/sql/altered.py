@@ -12,6 +12,7 @@ from tidegate.commands.sync_identity import sync_identity
 from tidegate.errors import AlterRefusedError, OptionError
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
+from tidegate.schema.lengths import as_strings
 from tidegate.schema.types import parse_schema
 from tidegate.sql import nodes
 from tidegate.sql.context import Context
@@ -63,7 +64,7 @@ def alter(context: Context, node: nodes.Alter) -> DataFrame:
             sync_identity(context.spark, table._log, name)
         case "replace columns":
             fields = [field_of(c) for c in node.columns]
-            replace_columns(table._log, parse_schema(T.StructType(fields).json()))
+            replace_columns(table._log, as_strings(parse_schema(T.StructType(fields).json())))
         case "set location":
             _set_location(context, node)
         case _:
@@ -101,7 +102,7 @@ def _set_location(context: Context, node: nodes.Alter) -> None:
 
 
 def _new(column: nodes.ColumnDef) -> NewColumn:
-    schema = parse_schema(T.StructType([field_of(column)]).json())
+    schema = as_strings(parse_schema(T.StructType([field_of(column)]).json()))
     return NewColumn(schema.fields[0], parent=column.name[:-1], position=parse_position(column.position))
 
 
@@ -114,7 +115,7 @@ def _change(table: DeltaTable, node: nodes.Alter, name: str) -> None:
         )
     current = table.toDF().schema[node.name[0]].dataType if len(node.name) == 1 else None
     wanted = T.DataType.fromDDL(column.type)
-    if current != wanted:
+    if current != wanted or wanted == T.StringType():
         table.alterColumn(name, type=wanted)
     if column.comment is not None:
         table.alterColumn(name, comment=column.comment)

@@ -13,6 +13,7 @@ from tidegate.commands.alter_columns import ColumnChange, NewColumn, parse_posit
 from tidegate.commands.changes import changes_between
 from tidegate.errors import AlterRefusedError
 from tidegate.log.table_log import TableLog
+from tidegate.schema.lengths import as_strings
 from tidegate.schema.types import DataType, parse_schema
 from tidegate.spark.analysis import doors
 from tidegate.spark.confs import PREFIX, conf
@@ -48,7 +49,7 @@ class Alterations:
         assert isinstance(schema, T.StructType)
         at = parse_position(position)
         new = []
-        for field in parse_schema(schema.json()).fields:
+        for field in as_strings(parse_schema(schema.json())).fields:
             new.append(NewColumn(field, position=at))
             at = None if at is None else f".{field.name}"
         alter_columns.add_columns(self._log, new)

@@ -10,8 +10,10 @@ from pyspark.sql import types as T
 
 from tidegate.commands import create as creating
 from tidegate.commands.create import Definition, Mode
+from tidegate.commands.defaults import check_defaults
 from tidegate.commands.generated import check_generated
 from tidegate.errors import OptionError
+from tidegate.schema.lengths import as_strings
 from tidegate.schema.types import StructType, parse_schema
 from tidegate.spark.analysis import doors
 from tidegate.spark.confs import conf, log_at, session_defaults
@@ -100,7 +102,9 @@ class DeltaTableBuilder:
 
     def addColumns(self, cols: T.StructType | list[T.StructField]) -> DeltaTableBuilder:
         """The columns of a schema, or of a list of fields."""
-        fields = cols.fields if isinstance(cols, T.StructType) else list(cols)
+        if not isinstance(cols, T.StructType | list):
+            raise TypeError(f"Schema must be StructType or a list of StructField, found {type(cols)}")
+        fields = cols.fields if isinstance(cols, T.StructType) else cols
         for field in fields:
             if not isinstance(field, T.StructField):
                 raise TypeError(f"Column in existing schema must be StructField, found {type(field)}")
@@ -117,10 +121,11 @@ class DeltaTableBuilder:
         self._clusters = _names(cols, "Clustering column")
         return self
 
-    def property(self, key: str, value: str | bool | int) -> DeltaTableBuilder:
+    def property(self, key: str, value: str) -> DeltaTableBuilder:
         """One table property."""
         _need_text(key, "Key of property")
-        self._properties[key] = str(value).lower() if isinstance(value, bool) else str(value)
+        _need_text(value, f"Value of the property {key}")
+        self._properties[key] = value
         return self
 
     def execute(self) -> DeltaTable:
@@ -142,6 +147,7 @@ class DeltaTableBuilder:
             comment=self._comment,
         )
         check_generated(self._spark, definition.schema)
+        check_defaults(self._spark, definition.schema)
         log = log_at(self._spark, place.path)
         if place.is_new and not place.managed and self._mode in ("create", "createIfNotExists"):
             there = creating.existing(log)
@@ -162,7 +168,7 @@ class DeltaTableBuilder:
         return DeltaTable(self._spark, log, place.name)
 
     def _schema(self) -> StructType:
-        return parse_schema(T.StructType(self._columns).json())
+        return as_strings(parse_schema(T.StructType(self._columns).json()))
 
 
 def identity_metadata(generator: IdentityGenerator, *, explicit: bool) -> dict[str, Any]:

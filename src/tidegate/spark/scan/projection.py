@@ -2,7 +2,9 @@
 
 Data files carry physical names; the table's user sees logical ones. The relation that Spark scans
 has the physical schema without partition columns and without void, and one projection on top
-gives every column its logical name, at every level, in the table's order.
+gives every column its logical name, at every level, in the table's order. What a schema says of nulls,
+and what users attach to columns (comments, lengths of char and varchar), comes along; what the log keeps
+there for writers does not.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType as SparkStruct
 
 from tidegate.metadata import Metadata
+from tidegate.schema.columns import users_metadata
 from tidegate.schema.mapping import ID, Mode, mapping_mode, physical_name
 from tidegate.schema.types import VOID, ArrayType, DataType, DecimalType, MapType, StructField, StructType
 
@@ -65,7 +68,7 @@ class Layout:
             logical = _logical(column, f.type, self.mode)
             if isinstance(f.type, DecimalType) and stored.get(physical) not in (f.type, None):
                 logical = logical.cast(spark_type(f.type))
-            out.append(logical.alias(f.name))
+            out.append(_named(logical, f, self.mode))
         return out
 
 
@@ -73,8 +76,15 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def _named(column: Column, f: StructField, mode: Mode) -> Column:
+    """A column under its own name, with what users see of its metadata."""
+    shown = users_metadata(f)
+    # What is read by field ids carries these: told nothing else, Spark would show them.
+    return column.alias(f.name, metadata=shown) if shown or mode == "id" else column.alias(f.name)
+
+
 def _bare(f: StructField, mode: Mode) -> StructField:
-    return StructField(physical_name(f, mode), f.type, True, {})
+    return StructField(physical_name(f, mode), f.type, f.nullable, users_metadata(f))
 
 
 def _physical(f: StructField, mode: Mode) -> StructField | None:
@@ -82,8 +92,10 @@ def _physical(f: StructField, mode: Mode) -> StructField | None:
     inner = _physical_type(f.type, mode)
     if inner is None:
         return None
-    metadata = {FIELD_ID: f.metadata[ID]} if mode == "id" and ID in f.metadata else {}
-    return StructField(physical_name(f, mode), inner, True, metadata)
+    metadata = users_metadata(f)
+    if mode == "id" and ID in f.metadata:
+        metadata[FIELD_ID] = f.metadata[ID]
+    return StructField(physical_name(f, mode), inner, f.nullable, metadata)
 
 
 def _physical_type(kind: DataType, mode: Mode) -> DataType | None:
@@ -94,10 +106,25 @@ def _physical_type(kind: DataType, mode: Mode) -> DataType | None:
         return StructType(fields) if fields else None
     if isinstance(kind, ArrayType):
         element = _physical_type(kind.element, mode)
-        return None if element is None else ArrayType(element, True)
+        return None if element is None else ArrayType(element, kind.contains_null)
     if isinstance(kind, MapType):
         key, value = _physical_type(kind.key, mode), _physical_type(kind.value, mode)
-        return None if key is None or value is None else MapType(key, value, True)
+        return None if key is None or value is None else MapType(key, value, kind.value_contains_null)
+    return kind
+
+
+def _shown_type(kind: DataType) -> DataType:
+    """A type as users see it: the metadata of the fields inside as ``users_metadata`` has it."""
+    if isinstance(kind, StructType):
+        return StructType(
+            tuple(
+                StructField(f.name, _shown_type(f.type), f.nullable, users_metadata(f)) for f in kind.fields
+            )
+        )
+    if isinstance(kind, ArrayType):
+        return ArrayType(_shown_type(kind.element), kind.contains_null)
+    if isinstance(kind, MapType):
+        return MapType(_shown_type(kind.key), _shown_type(kind.value), kind.value_contains_null)
     return kind
 
 
@@ -121,14 +148,16 @@ def _logical(column: Column, kind: DataType, mode: Mode) -> Column:
         return column
     if not _has_void(kind):
         # Casting a struct goes by position, so it renames and costs nothing.
-        return column.cast(spark_type(kind))
+        return column.cast(spark_type(_shown_type(kind)))
     if isinstance(kind, StructType):
         parts = [
-            (
+            _named(
                 F.lit(None).cast("void")
                 if f.type == VOID
-                else _logical(column.getField(physical_name(f, mode)), f.type, mode)
-            ).alias(f.name)
+                else _logical(column.getField(physical_name(f, mode)), f.type, mode),
+                f,
+                mode,
+            )
             for f in kind.fields
         ]
         return F.when(column.isNull(), F.lit(None)).otherwise(F.struct(*parts))

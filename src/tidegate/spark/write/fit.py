@@ -7,7 +7,6 @@ of it is checked before any job runs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame
@@ -17,12 +16,12 @@ from tidegate.errors import SchemaInvalidError
 from tidegate.files.paths import HIVE_DEFAULT_PARTITION
 from tidegate.metadata import Metadata
 from tidegate.schema.columns import (
-    CURRENT_DEFAULT,
-    EXISTS_DEFAULT,
     IdentityColumn,
     default_columns,
     generated_columns,
+    users_metadata,
 )
+from tidegate.schema.lengths import as_strings
 from tidegate.schema.mapping import ID, Mode, mapping_mode, physical_name
 from tidegate.schema.paths import join_path
 from tidegate.schema.types import (
@@ -41,14 +40,10 @@ from tidegate.schema.types import (
 )
 from tidegate.schema.widening import with_type_change
 from tidegate.spark.scan.projection import FIELD_ID, spark_type
-from tidegate.spark.write import identity, lengths
+from tidegate.spark.write import identity
 from tidegate.spark.write.lengths import bounded
 
-_NOT_CARRIED = frozenset(
-    {CURRENT_DEFAULT, EXISTS_DEFAULT, "__metadata_col", "__qualified_access_only", "__COLLATIONS"}
-)
 _NOT_STORED = ("interval", "time(", "geometry", "geography", "calendarinterval")
-_LENGTH = re.compile(r"(?:char|varchar)\(\s*\d+\s*\)")
 _NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 
@@ -58,17 +53,11 @@ def schema_of(frame: DataFrame) -> StructType:
 
     What the metadata of its columns says of another table (ids, generation, constraints) stays there.
     """
-    return nullable(parse_schema(frame.schema.json())).transform(lambda _, f: _own(f))
+    return as_strings(nullable(parse_schema(frame.schema.json()))).transform(lambda _, f: _own(f))
 
 
 def _own(field: StructField) -> StructField:
-    if isinstance(field.type, PrimitiveType) and _LENGTH.fullmatch(field.type.name):
-        field = field.with_metadata({lengths.KEY: field.type.name}).with_type(STRING)
-    kept = {
-        k: v
-        for k, v in field.metadata.items()
-        if not k.startswith(("delta.", "parquet.field.")) and k not in _NOT_CARRIED
-    }
+    kept = users_metadata(field)
     return field if kept == field.metadata else StructField(field.name, field.type, field.nullable, kept)
 
 
@@ -92,14 +81,17 @@ def check_columns(schema: StructType, partition_columns: tuple[str, ...]) -> Non
     twice = duplicate_columns(schema)
     if twice:
         raise SchemaInvalidError(
-            f"The data has columns twice: {', '.join(twice)}.", errorClass="DELTA_DUPLICATE_COLUMNS_FOUND"
+            f"The data has columns twice: {', '.join(twice)}.",
+            errorClass="DELTA_DUPLICATE_COLUMNS_FOUND.DATA",
         )
+    if not schema.fields:
+        raise SchemaInvalidError("The data has no columns to make a table of.", errorClass="DELTA_EMPTY_DATA")
     names = {f.name.lower() for f in schema.fields}
     missing = [c for c in partition_columns if c.lower() not in names]
     if missing:
         raise SchemaInvalidError(
             f"The data has no partition column {', '.join(missing)}; it has {', '.join(schema.names)}.",
-            errorClass="DELTA_MISSING_PARTITION_COLUMN",
+            errorClass="DELTA_PARTITION_COLUMN_NOT_FOUND",
         )
     if len(partition_columns) >= len(schema.fields):
         raise SchemaInvalidError(

@@ -11,10 +11,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, CharType, DataType, MapType, StructType, VarcharType
 
+from tidegate.schema.lengths import KEY
 from tidegate.schema.types import StructField
 from tidegate.spark.write.constraints import LENGTH, Constraint, violation
-
-KEY = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 def bounded(column: Column, field: StructField) -> Column:

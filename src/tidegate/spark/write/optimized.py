@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from tidegate import properties
 from tidegate.errors import OptionError
@@ -46,11 +46,4 @@ def optimized(
     if jvm.is_connect(frame.sparkSession):
         return frame.hint("rebalance", *names)
     size = confs.conf(frame.sparkSession, "optimizeWrite.binSize", BIN_SIZE)
-    return jvm.rebalanced(frame, names, size, _most_partitions(frame.sparkSession))
-
-
-def _most_partitions(spark: SparkSession) -> int | None:
-    """How many partitions the shuffle may have, where the session says so and its usual number is above."""
-    most = confs.positive(spark, "optimizeWrite.maxShufflePartitions", 0)
-    usual = int(spark.conf.get("spark.sql.shuffle.partitions", None) or most)
-    return min(most, usual) or None
+    return jvm.rebalanced(frame, names, size)
