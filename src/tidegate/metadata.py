@@ -114,11 +114,14 @@ class Metadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
         if twice:
             raise SchemaInvalidError(
                 f"the schema has columns twice when case is ignored: {', '.join(twice)}",
-                errorClass="DELTA_DUPLICATE_COLUMNS_FOUND",
+                errorClass="DELTA_DUPLICATE_COLUMNS_FOUND.METADATA_UPDATE",
             )
         for f in self.partition_schema.fields:
             if isinstance(f.type, StructType | ArrayType | MapType):
-                raise SchemaInvalidError(f"partition column {f.name} is {f.type}, and must be a single value")
+                raise SchemaInvalidError(
+                    f"partition column {f.name} is {f.type}, and must be a single value",
+                    errorClass="DELTA_INVALID_PARTITION_COLUMN_TYPE",
+                )
         check_mapping(schema, mapping_mode(self))
         check_type_changes(schema)
 

@@ -130,14 +130,18 @@ def milliseconds(value: datetime | str | int) -> int:
         try:
             value = datetime.fromisoformat(value.replace("Z", "+00:00"))
         except ValueError:
-            raise TimestampOutOfRangeError(
-                f"{value!r} is not a timestamp.", hint="Write it like 2026-01-31T12:00:00Z."
-            ) from None
+            raise _no_time(value, "Write it like 2026-01-31T12:00:00Z.") from None
     if not isinstance(value, datetime):
-        raise TimestampOutOfRangeError(
-            f"{value!r} is not a timestamp.",
-            hint="Give a datetime, a text like 2026-01-31T12:00:00Z, or milliseconds since 1970.",
-        )
+        hint = "Give a datetime, a text like 2026-01-31T12:00:00Z, or milliseconds since 1970."
+        raise _no_time(value, hint)
     if value.tzinfo is None:
         value = value.replace(tzinfo=timezone.utc)
     return int(value.timestamp() * 1000)
+
+
+def _no_time(value: object, hint: str) -> TimestampOutOfRangeError:
+    return TimestampOutOfRangeError(
+        f"The provided timestamp ({value!r}) cannot be converted to a valid timestamp.",
+        hint=hint,
+        errorClass="DELTA_TIMESTAMP_INVALID",
+    )

@@ -5,12 +5,25 @@ from __future__ import annotations
 import pickle
 import traceback
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.errors import (
+    AnalysisException,
+    IllegalArgumentException,
+    PySparkException,
+    UnsupportedOperationException,
+)
 from pyspark.sql import SparkSession
 
-from tidegate.errors import ConcurrentAppendException, NotATableError, PropertyError, TidegateError
+from tidegate.errors import (
+    CommitCorruptError,
+    ConcurrentAppendException,
+    NotATableError,
+    PropertyError,
+    SchemaInvalidError,
+    TidegateError,
+)
 from tidegate.spark.analysis import as_spark, door, doors
 
 pytestmark = pytest.mark.spark
@@ -46,8 +59,34 @@ def test_it_survives_pickling_and_is_dressed_once() -> None:
 
 
 def test_what_is_no_mistake_of_the_query_stays_as_it_is() -> None:
-    error = ConcurrentAppendException("Another writer won.")
+    error = CommitCorruptError("A commit cannot be read.")
     assert as_spark(error) is error
+
+
+def test_a_conflict_is_an_exception_of_spark_and_of_no_narrower_kind() -> None:
+    error = as_spark(ConcurrentAppendException("Another writer won."))
+    assert isinstance(error, PySparkException)
+    assert not isinstance(error, AnalysisException)
+    assert error.getCondition() == error.errorClass
+
+
+def test_the_error_class_decides_beside_our_own_class() -> None:
+    plain = as_spark(SchemaInvalidError("Not so."))
+    narrow = as_spark(
+        SchemaInvalidError("Not so.", errorClass="DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE")
+    )
+    assert not isinstance(plain, UnsupportedOperationException)
+    for error in (narrow, pickle.loads(pickle.dumps(narrow))):
+        assert isinstance(error, SchemaInvalidError)
+        assert isinstance(error, AnalysisException)
+        assert isinstance(error, UnsupportedOperationException)
+
+
+def test_pysparks_questions_about_an_error_are_answered() -> None:
+    error: Any = as_spark(NotATableError("There is none."))
+    assert error.getCondition() == "DELTA_TABLE_NOT_FOUND"
+    assert (error.getSqlState(), error.getMessageParameters(), error.getBreakingChangeInfo()) == (None,) * 3
+    assert error.getQueryContext() == []
 
 
 def test_every_public_method_of_a_class_is_a_door() -> None:

@@ -359,7 +359,11 @@ def test_a_table_may_be_merged_into_itself(spark: SparkSession, table: str, rows
             MergeInvalidError,
             "DELTA_NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION",
         ),
-        (lambda m: m.whenMatchedUpdate(set={"nope": "1"}), SchemaInvalidError, "DELTA_MISSING_SET_COLUMN"),
+        (
+            lambda m: m.whenMatchedUpdate(set={"nope": "1"}),
+            SchemaInvalidError,
+            "DELTA_MERGE_UNRESOLVED_EXPRESSION",
+        ),
         (
             lambda m: m.whenMatchedUpdate(set={"v": "1", "t.V": "2"}),
             SchemaInvalidError,

@@ -94,7 +94,7 @@ def test_partitions_are_compacted_each_for_itself_and_chosen_by_a_condition(
 def test_a_condition_on_data_columns_is_refused(spark: SparkSession, table: str) -> None:
     _append(spark, table, (0, 4), by="p")
     made = DeltaTable.forPath(spark, table)
-    with pytest.raises(PredicateError, match="only partition columns") as caught:
+    with pytest.raises(PredicateError, match="Only the partition columns") as caught:
         made.optimize().where("id = 1").executeCompaction()
     assert isinstance(caught.value, AnalysisException)
     with pytest.raises(AnalysisException):

@@ -104,7 +104,7 @@ def test_the_place_counts_lines(spark_with_table: SparkSession) -> None:
 MISTAKES: dict[str, tuple[str, str]] = {
     "OPTIMIZE wrong.none": ("TABLE_OR_VIEW_NOT_FOUND", "wrong.none"),
     "VACUUM nowhere.t": ("TABLE_OR_VIEW_NOT_FOUND", "nowhere.t"),
-    "VACUUM delta.`/nowhere/t`": ("DELTA_TABLE_NOT_FOUND", "delta.`/nowhere/t`"),
+    "VACUUM delta.`/nowhere/t`": ("DELTA_MISSING_DELTA_TABLE", "delta.`/nowhere/t`"),
     "RESTORE TABLE wrong.none TO VERSION AS OF 1": ("TABLE_OR_VIEW_NOT_FOUND", "wrong.none"),
     "DESCRIBE HISTORY wrong.none": ("TABLE_OR_VIEW_NOT_FOUND", "wrong.none"),
     "DESCRIBE DETAIL wrong.none": ("TABLE_OR_VIEW_NOT_FOUND", "wrong.none"),
@@ -165,7 +165,7 @@ def test_a_mistake_has_deltas_class_and_its_place(spark_with_table: SparkSession
         ),
         ("SELECT * FROM wrong.t TIMESTAMP AS OF 'soon'", "DELTA_INVALID_TIMESTAMP_FORMAT"),
         ("RESTORE TABLE wrong.t TO VERSION AS OF 99", "DELTA_CANNOT_RESTORE_TABLE_VERSION"),
-        ("SELECT * FROM delta.`/nowhere/t`", "DELTA_TABLE_NOT_FOUND"),
+        ("SELECT * FROM delta.`/nowhere/t`", "DELTA_MISSING_DELTA_TABLE"),
         ("SELECT * FROM table_changes('wrong.t', 0)", "DELTA_MISSING_CHANGE_DATA"),
     ],
 )

@@ -150,7 +150,7 @@ def test_values_are_cast_as_they_are_stored(spark: SparkSession, table: str, row
 @pytest.mark.parametrize(
     ("given", "kind", "name"),
     [
-        ({"nope": "1"}, SchemaInvalidError, "DELTA_MISSING_SET_COLUMN"),
+        ({"nope": "1"}, SchemaInvalidError, "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
         ({"v": "1", "V": "2"}, SchemaInvalidError, "DELTA_CONFLICT_SET_COLUMN"),
         ({"v": "nope"}, AnalysisException, "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
         ({"v": "sum(id)"}, PredicateError, "DELTA_AGGREGATION_NOT_SUPPORTED"),

@@ -24,6 +24,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
         "test_nothing_that_matches_is_no_commit",
         "test_a_feed_of_files_that_leave_whole_and_in_part",
     ),
+    "test_error_conditions.py": ("test_a_table_that_is_there_or_missing_is_named",),
     "test_failures_at_the_call.py": (
         "test_a_data_file_that_is_missing",
         "test_a_constraint_that_is_violated",

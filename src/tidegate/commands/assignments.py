@@ -54,8 +54,16 @@ def no_target(name: str, schema: StructType, what: str) -> SchemaInvalidError:
     """The error for a column that is set and is not there."""
     return SchemaInvalidError(
         f"{what} sets the column {name}, which the table lacks; it has {', '.join(schema.names)}.",
-        errorClass="DELTA_MISSING_SET_COLUMN",
+        errorClass=_unresolved(name, schema, what),
     )
+
+
+def _unresolved(name: str, schema: StructType, what: str) -> str:
+    """What Delta calls a column that is set and is not there: each statement is resolved by another hand."""
+    if what != "UPDATE":
+        return "DELTA_MERGE_UNRESOLVED_EXPRESSION"
+    within = len(split_path(name)) > 1 and schema.field(split_path(name)[0]) is not None
+    return "FIELD_NOT_FOUND" if within else "UNRESOLVED_COLUMN.WITH_SUGGESTION"
 
 
 def check_paths(paths: Iterable[Path], schema: StructType, what: str) -> None:

@@ -173,10 +173,10 @@ def _commit(
 def _check_replaceable(target: Snapshot, replace: bool) -> None:
     if not replace:
         raise TableExistsError(
-            "There is a table already.",
+            "A table already exists where the clone is to be.",
             table=target.url,
             hint="Clone to another place, or replace an empty table with replace=True.",
-            errorClass="DELTA_TABLE_ALREADY_EXISTS",
+            errorClass="DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
         )
     if target.num_files:
         raise MaintenanceRefusedError(

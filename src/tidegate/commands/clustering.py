@@ -92,7 +92,8 @@ def resolve(metadata: Metadata, names: Sequence[str], most: int) -> list[Path]:
         path, field = found
         if path in out:
             raise AlterRefusedError(
-                f"The clustering column {name} is named twice.", errorClass="DELTA_DUPLICATE_COLUMNS_FOUND"
+                f"The clustering column {name} is named twice.",
+                errorClass="DELTA_DUPLICATE_COLUMNS_FOUND.CLUSTER_BY",
             )
         if not has_bounds(field.type) or path not in indexed(metadata):
             raise AlterRefusedError(

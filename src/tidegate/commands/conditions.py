@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidegate.errors import PredicateError
+from tidegate.errors import PredicateError, SqlSyntaxError
 from tidegate.files import predicate as predicates
 from tidegate.files.predicate import Constant, Predicate, Unknown
 from tidegate.schema.types import DATE, TIMESTAMP, StructType
-from tidegate.spark.expressions import analysed, as_column
+from tidegate.spark.expressions import PROBE, analysed, as_column
 from tidegate.spark.scan.projection import spark_type
 
 UTC = frozenset({"UTC", "ETC/UTC", "GMT", "Z", "+00:00"})
@@ -42,7 +42,8 @@ class Condition:
 def shape(spark: SparkSession, schema: StructType, alias: str | None = None) -> DataFrame:
     """No rows with the columns of a table: what conditions are tried on before anything is read."""
     columns = [F.lit(None).cast(spark_type(f.type)).alias(f.name) for f in schema.fields]
-    frame = spark.range(0).select(*columns)
+    # Spark finds a name that a selection lacks in what was selected from: nothing that a user would write.
+    frame = spark.createDataFrame([], f"{PROBE} int").select(*columns)
     return frame if alias is None else frame.alias(alias)
 
 
@@ -55,6 +56,15 @@ def condition_of(
     text = given if isinstance(given, str) else found.text
     predicate = known(text, schema, frame.sparkSession, alias) if found.is_sql else Unknown(text)
     return Condition(as_column(given), text, predicate)
+
+
+def not_recognized(what: str, text: str) -> SqlSyntaxError:
+    """The error for a condition that does not parse where Delta has a name of its own for it."""
+    return SqlSyntaxError(
+        f"{what} is {text!r}, which is not recognized as a condition.",
+        hint="Write it as it would stand behind WHERE.",
+        errorClass="DELTA_FAILED_RECOGNIZE_PREDICATE",
+    )
 
 
 def known(text: str, schema: StructType, spark: SparkSession, alias: str | None = None) -> Predicate:

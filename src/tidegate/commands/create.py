@@ -59,19 +59,19 @@ def create(
     exists = transaction.snapshot is not None
     if exists and mode == "create":
         raise TableExistsError(
-            "There is a table already.",
+            f"The table {definition.name or log.url} already exists.",
             table=log.url,
             hint="Use createIfNotExists, createOrReplace, or another place.",
-            errorClass="DELTA_TABLE_ALREADY_EXISTS",
+            errorClass="TABLE_OR_VIEW_ALREADY_EXISTS",
         )
     if exists and mode == "createIfNotExists":
         return None
     if not exists and mode == "replace":
         raise NotATableError(
-            "There is no table to replace.",
+            f"The table {definition.name or log.url} cannot be found, so it cannot be replaced.",
             table=log.url,
             hint="Use createOrReplace to make it.",
-            errorClass="DELTA_CANNOT_REPLACE_MISSING_TABLE",
+            errorClass="TABLE_OR_VIEW_NOT_FOUND",
         )
     most = log.settings().clustering_columns
     metadata = metadata_of(definition, most)
@@ -196,14 +196,14 @@ def _check_schema(schema: StructType, partition_by: Sequence[str]) -> None:
     twice = duplicate_columns(schema)
     if twice:
         raise SchemaInvalidError(
-            f"The table has columns twice: {', '.join(twice)}.", errorClass="DELTA_DUPLICATE_COLUMNS_FOUND"
+            f"The table has columns twice: {', '.join(twice)}.", errorClass="COLUMN_ALREADY_EXISTS"
         )
     missing = [c for c in partition_by if schema.field(c) is None]
     if missing:
         raise SchemaInvalidError(
             f"There is no column {', '.join(missing)} to partition by; the table has "
             f"{', '.join(schema.names) or 'no columns'}.",
-            errorClass="DELTA_MISSING_PARTITION_COLUMN",
+            errorClass="DELTA_PARTITION_COLUMN_NOT_FOUND",
         )
     if schema.fields and len(partition_by) >= len(schema.fields):
         raise SchemaInvalidError(

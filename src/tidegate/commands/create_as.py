@@ -60,19 +60,19 @@ def create_as(
     snapshot = transaction.snapshot
     if snapshot is not None and mode == "create":
         raise TableExistsError(
-            "There is a table already.",
+            f"The table {name or transaction.log.url} already exists.",
             table=transaction.log.url,
             hint="Append to it, or replace it.",
-            errorClass="DELTA_TABLE_ALREADY_EXISTS",
+            errorClass="TABLE_OR_VIEW_ALREADY_EXISTS",
         )
     if snapshot is not None and mode == "createIfNotExists":
         return None
     if snapshot is None and mode == "replace":
         raise NotATableError(
-            "There is no table to replace.",
+            f"The table {name or transaction.log.url} cannot be found, so it cannot be replaced.",
             table=transaction.log.url,
             hint="Use createOrReplace to make it.",
-            errorClass="DELTA_CANNOT_REPLACE_MISSING_TABLE",
+            errorClass="TABLE_OR_VIEW_NOT_FOUND",
         )
     schema = schema_of(frame) if schema is None else schema
     check_columns(schema, tuple(partition_by))

@@ -6,14 +6,16 @@ must have the column's own type. Spark's analysis is asked, on an empty table of
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidegate.errors import SchemaInvalidError
-from tidegate.schema.columns import generated_columns
+from tidegate.schema.columns import GeneratedColumn, generated_columns
 from tidegate.schema.references import references
 from tidegate.schema.types import StructType
+from tidegate.spark.expressions import PROBE, strange_values
 
 _UNSTABLE = ("rand(", "randn(", "uuid(", "current_", "now(", "monotonically_increasing_id(", "shuffle(")
 
@@ -42,7 +44,7 @@ def check_generated(spark: SparkSession, schema: StructType) -> None:
             )
         field = schema.field(column.name)
         assert field is not None
-        got = empty.select(F.expr(column.expression).alias("v")).schema["v"].dataType
+        got = _type(empty, column)
         want = T.StructType.fromJson(_plain(StructType((field,))))[0].dataType
         if got.simpleString() != want.simpleString():
             raise SchemaInvalidError(
@@ -51,6 +53,40 @@ def check_generated(spark: SparkSession, schema: StructType) -> None:
                 hint="Cast the expression to the column's type.",
                 errorClass="DELTA_GENERATED_COLUMNS_EXPR_TYPE_MISMATCH",
             )
+
+
+def _type(empty: DataFrame, column: GeneratedColumn) -> T.DataType:
+    """The type of a column's expression, which must be about one row of the table."""
+    # A row's own column beside it: an aggregate cannot stand there.
+    row = empty.withColumn(PROBE, F.lit(1))
+    try:
+        probe = row.select(PROBE, F.expr(column.expression).alias("v"))
+        found = probe.schema["v"].dataType
+    except AnalysisException as e:
+        condition = e.getCondition() or ""
+        if condition.startswith("UNRESOLVED_COLUMN"):
+            raise SchemaInvalidError(
+                f"The generated column {column.name} = {column.expression} speaks of a column that the table "
+                "lacks.",
+                hint=f"The columns are {', '.join(empty.columns)}.",
+                errorClass="DELTA_INVALID_GENERATED_COLUMN_REFERENCES",
+            ) from e
+        if condition.startswith("MISSING_GROUP_BY"):
+            raise _refused(column, "an aggregate", "DELTA_AGGREGATE_IN_GENERATED_COLUMN") from e
+        raise
+    strange = strange_values(probe, [column.expression])
+    if strange is not None:
+        raise _refused(column, strange, "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN")
+    return found
+
+
+def _refused(column: GeneratedColumn, kind: str, error_class: str) -> SchemaInvalidError:
+    return SchemaInvalidError(
+        f"The generated column {column.name} = {column.expression} holds {kind}, which depends on more than "
+        "one row.",
+        hint="Compute it from columns of the same row.",
+        errorClass=error_class,
+    )
 
 
 def _plain(schema: StructType) -> dict[str, object]:

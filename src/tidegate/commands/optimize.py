@@ -195,8 +195,9 @@ def _zorder_columns(spark: SparkSession, snapshot: Snapshot, names: Sequence[str
         path, column = found
         if path[0].lower() in partitions:
             raise OptionError(
-                f"{name} is a partition column; Z-order works within partitions, by data columns.",
+                f"{name} is a partition column. Z-Ordering can only be performed on data columns.",
                 table=snapshot.url,
+                hint="Files lie in their partitions already; leave the column out.",
                 errorClass="DELTA_ZORDERING_ON_PARTITION_COLUMN",
             )
         if check and (path not in indexed or not has_bounds(column.type)):

@@ -7,15 +7,18 @@ functions of Spark, is put to Spark itself, on one row for each distinct partiti
 from __future__ import annotations
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from tidegate.commands.conditions import not_recognized, shape
 from tidegate.errors import PredicateError
 from tidegate.files import partitions, predicate
 from tidegate.files.skipping import evaluate_partitions
 from tidegate.log.snapshot import Snapshot
 from tidegate.schema.mapping import mapping_mode, physical_name
 from tidegate.schema.references import references
+from tidegate.spark.expressions import analyse
 from tidegate.spark.scan.projection import spark_type
 
 
@@ -23,7 +26,7 @@ def matching(spark: SparkSession, snapshot: Snapshot, where: str | None) -> pa.T
     """The live files, every field of them, in the partitions for which ``where`` is true."""
     if where is None:
         return snapshot.files()
-    _refuse_data_columns(snapshot, where)
+    _check(spark, snapshot, where)
     files = snapshot.files()
     if files.num_rows == 0:
         return files
@@ -36,18 +39,24 @@ def matching(spark: SparkSession, snapshot: Snapshot, where: str | None) -> pa.T
         return _by_spark(spark, snapshot, files, where)
 
 
-def _refuse_data_columns(snapshot: Snapshot, where: str) -> None:
-    known = {c.lower() for c in snapshot.partition_columns}
-    data = sorted(
-        {path[0] for path in references(where) if path[0] not in known and snapshot.schema.field(path[0])}
-    )
-    if data:
+def _check(spark: SparkSession, snapshot: Snapshot, where: str) -> None:
+    """Refuse what does not parse, and what speaks of other columns than those of the partitions."""
+    try:
+        analyse(shape(spark, snapshot.metadata.partition_schema).where(where))
+    except ParseException as e:
+        raise not_recognized("The condition", where) from e
+    except AnalysisException as e:
+        known = snapshot.partition_columns
+        others = sorted({path[0] for path in references(where)} - {c.lower() for c in known})
+        if not others or not (e.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
+            raise
         raise PredicateError(
-            f"The condition {where} speaks of {', '.join(data)}; only partition columns choose files here.",
+            f"Predicate references non-partition column '{others[0]}'. Only the partition columns may be "
+            f"referenced: [{', '.join(known)}].",
             table=snapshot.url,
-            hint=f"The partition columns are {', '.join(snapshot.partition_columns) or 'none'}.",
+            hint=f"Whole files are chosen here, and {where} would choose rows.",
             errorClass="DELTA_NON_PARTITION_COLUMN_REFERENCE",
-        )
+        ) from e
 
 
 def _by_spark(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: str) -> pa.Table:

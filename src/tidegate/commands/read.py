@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.commands.changes import changes_between
 from tidegate.commands.options import READ, Options
 from tidegate.commands.retention import CONF, check_retention
-from tidegate.errors import OptionError, SchemaInvalidError
+from tidegate.errors import NotATableError, OptionError, SchemaInvalidError
 from tidegate.log.snapshot import Snapshot, load
+from tidegate.log.table_log import TableLog
 from tidegate.opening import open as open_table
 from tidegate.spark.confs import conf
 from tidegate.spark.scan.scans import scan
@@ -23,7 +24,9 @@ def _bound(given: Options, which: str) -> int | str | None:
     if version is not None and timestamp is not None:
         raise OptionError(f"{which}Version and {which}Timestamp exclude each other.")
     if version is not None and not version.isdecimal():
-        raise OptionError(f"{which}Version is {version!r}; it is a whole number.")
+        raise OptionError(
+            f"{which}Version is {version!r}; it is a whole number.", errorClass="DELTA_VERSION_INVALID"
+        )
     return timestamp if version is None else int(version)
 
 
@@ -32,10 +35,21 @@ def snapshot_for(url: str | PathLike[str], options: Mapping[str, str]) -> Snapsh
     given = Options(options, READ)
     version, timestamp = given.get("versionAsOf"), given.get("timestampAsOf")
     if version is not None and timestamp is not None:
-        raise OptionError("versionAsOf and timestampAsOf exclude each other.")
+        raise OptionError(
+            "versionAsOf and timestampAsOf exclude each other.", errorClass="DELTA_ONEOF_IN_TIMETRAVEL"
+        )
     if version is not None and not version.isdecimal():
-        raise OptionError(f"versionAsOf is {version!r}; it is a whole number.")
-    return open_table(url, version=None if version is None else int(version), timestamp=timestamp)
+        below_zero = version.removeprefix("-").isdecimal()
+        raise OptionError(
+            f"versionAsOf is {version!r}; it is a whole number from 0 on.",
+            errorClass="DELTA_VERSION_NOT_FOUND" if below_zero else "DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE",
+        )
+    try:
+        return open_table(url, version=None if version is None else int(version), timestamp=timestamp)
+    except NotATableError as e:
+        if next(iter(TableLog.at(url).store.list_from("", recursive=True)), None) is None:
+            e.errorClass = "PATH_NOT_FOUND"
+        raise
 
 
 def within_retention(spark: SparkSession, then: Snapshot) -> Snapshot:

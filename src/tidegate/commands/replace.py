@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.commands import rows
-from tidegate.commands.conditions import Condition, condition_of, shape
+from tidegate.commands.conditions import Condition, condition_of, not_recognized, shape
 from tidegate.commands.delete import carried, matched_by_file, note_read
 from tidegate.errors import OptionError, PredicateError
 from tidegate.files.skipping import evaluate_partitions
@@ -51,14 +52,17 @@ class TakenOut:
 
 def condition(spark: SparkSession, snapshot: Snapshot, text: str) -> Condition:
     """``replaceWhere`` as a condition on the table; refused before anything runs."""
-    found = condition_of(shape(spark, snapshot.schema), text, snapshot.schema, "replaceWhere")
+    try:
+        found = condition_of(shape(spark, snapshot.schema), text, snapshot.schema, "replaceWhere")
+    except ParseException as e:
+        raise not_recognized("replaceWhere", text) from e
     if not conf(spark, "replaceWhere.dataColumns.enabled", True) and not found.is_decided_by(
         snapshot.partition_columns
     ):
         raise OptionError(
             "replaceWhere speaks of columns that are not partition columns, which the session forbids.",
             hint="Set spark.databricks.delta.replaceWhere.dataColumns.enabled = true.",
-            errorClass="DELTA_REPLACE_WHERE_MISMATCH",
+            errorClass="DELTA_NON_PARTITION_COLUMN_REFERENCE",
         )
     return found
 
@@ -118,7 +122,7 @@ def rows_matching(
         if missing:
             raise OptionError(
                 f"replaceUsing names {', '.join(missing)}, which the data and the table must both have.",
-                errorClass="DELTA_INSERT_REPLACE_USING_UNRESOLVED_COLUMN",
+                errorClass="UNRESOLVED_INSERT_REPLACE_USING_COLUMN",
             )
         side = source.select(*[F.col(quote(c)).alias(c) for c in using]).alias(_SOURCE)
         parts = [F.col(f"{quote(target)}.{quote(c)}") == F.col(f"{_SOURCE}.{quote(c)}") for c in using]

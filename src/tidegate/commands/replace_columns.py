@@ -20,7 +20,9 @@ def replace_columns(log: TableLog, columns: StructType) -> Committed:
     transaction, snapshot = begin(log)
     twice = duplicate_columns(columns)
     if twice:
-        raise _refused(f"it names {', '.join(twice)} twice", "DELTA_DUPLICATE_COLUMNS_FOUND")
+        raise _refused(
+            f"it names {', '.join(twice)} twice", "DELTA_DUPLICATE_COLUMNS_FOUND.REPLACING_COLUMNS"
+        )
     schema = _struct(snapshot.schema, columns, ())
     transaction.update_metadata(snapshot.metadata.with_schema(schema))
     shown = [f.json_value() for f in columns.fields]

@@ -120,7 +120,11 @@ def target_of(now: Snapshot, version: int | None, timestamp: str | None) -> Snap
             raise
     assert version is not None
     if version < 0:
-        raise OptionError(f"Version {version} is no version.", table=now.url)
+        raise OptionError(
+            f"The table cannot be restored to version {version}; versions are whole numbers from 0 on.",
+            table=now.url,
+            errorClass="DELTA_CANNOT_RESTORE_TABLE_VERSION",
+        )
     if version > now.version:
         raise VersionNotFoundError(
             f"There is no version {version}; the latest is {now.version}.",

@@ -184,7 +184,7 @@ def _check_protocol(snapshot: Snapshot) -> None:
             raise CatalogManagedError(
                 "The table's catalog decides which versions there are; it is not vacuumed from outside.",
                 table=snapshot.url,
-                errorClass="DELTA_UNSUPPORTED_VACUUM_ON_MANAGED_TABLE",
+                errorClass="DELTA_UNSUPPORTED_CATALOG_MANAGED_TABLE_OPERATION",
             )
     snapshot.log.registry.check_write(snapshot.protocol, table=snapshot.url, version=snapshot.version)
 

@@ -137,7 +137,7 @@ class _Write:
         exists = transaction.snapshot is not None
         if exists and self.mode in ("error", "errorifexists"):
             raise TableExistsError(
-                "There is a table already.",
+                "A table already exists here.",
                 table=transaction.log.url,
                 hint="Use the mode append or overwrite.",
             )

@@ -258,7 +258,7 @@ def _plain(column: Any, how: str) -> str:
         raise OptionError(
             f"A Delta table is {how} by columns, not by {name}.",
             hint="Make it a generated column, and take that.",
-            errorClass="DELTA_UNSUPPORTED_PARTITION_TRANSFORM",
+            errorClass="DELTA_OPERATION_NOT_ALLOWED",
         )
     return split_name(name)[-1] if "`" in name else name
 

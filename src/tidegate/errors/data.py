@@ -13,7 +13,7 @@ class DataError(TidegateError):
 
 class DataFileMissingError(DataError):
     code = "DATA_FILE_MISSING"
-    errorClass = "DELTA_FILE_NOT_FOUND_DETAILED"
+    errorClass = "FAILED_READ_FILE.FILE_NOT_EXIST"
 
 
 class DataFileCorruptError(DataError):

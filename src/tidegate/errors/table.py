@@ -22,12 +22,10 @@ class UnsupportedTypeChangeError(TableError):
 
 class SchemaInvalidError(TableError):
     code = "SCHEMA_INVALID"
-    errorClass = "DELTA_INVALID_SCHEMA"
 
 
 class ColumnMappingInvalidError(TableError):
     code = "COLUMN_MAPPING_INVALID"
-    errorClass = "DELTA_INVALID_COLUMN_MAPPING"
 
 
 class PropertyError(TableError):

@@ -40,10 +40,7 @@ def parse_mode(text: str) -> Mode:
     """One of the three modes, in any case."""
     mode = text.lower()
     if mode not in ("none", "name", "id"):
-        raise ColumnMappingInvalidError(
-            f"{MODE} is {text!r}: the modes are none, name and id",
-            errorClass="DELTA_UNKNOWN_COLUMN_MAPPING_MODE",
-        )
+        raise ColumnMappingInvalidError(f"{MODE} is {text!r}: the modes are none, name and id")
     return cast(Mode, mode)
 
 

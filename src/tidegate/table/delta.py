@@ -57,13 +57,15 @@ class DeltaTable(Alterations, Features):
     ) -> DeltaTable:
         """The table at a path; an error if there is none."""
         log = TableLog.at(path)
-        load(log)
+        with naming.looking_for(path):
+            load(log)
         return cls(sparkSession, log)
 
     @classmethod
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
         """The table that the catalog knows by a name, or ``delta.`/path```."""
-        log = catalog.log_of(sparkSession, tableOrViewName)
+        with naming.looking_for(tableOrViewName):
+            log = catalog.log_of(sparkSession, tableOrViewName)
         named = naming.path_in(tableOrViewName) is None
         return cls(sparkSession, log, tableOrViewName if named else None)
 
@@ -241,7 +243,7 @@ class DeltaTable(Alterations, Features):
         timestamp: str | None = None,
     ) -> DeltaTable:
         check_clone(target, shallow, replace, properties, version, timestamp)
-        place = naming.target(self._spark, target)
+        place = naming.target(self._spark, target, replace=replace)
         with naming.entering(self._spark, place):
             cloning.clone(
                 self._log,

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
 from tidegate.commands import catalog
 from tidegate.commands.names import split_name
-from tidegate.errors import OptionError, TidegateError
+from tidegate.errors import (
+    NotATableError,
+    OptionError,
+    TableExistsError,
+    TableNotFoundError,
+    TidegateError,
+)
 from tidegate.log.table_log import TableLog
 
 
@@ -36,7 +43,11 @@ def place(spark: SparkSession, identifier: str | None, location: str | None) -> 
     """Where a table that is to be made, or replaced, is."""
     if identifier is None:
         if location is None:
-            raise OptionError("A table needs a name or a location.", hint="Call tableName or location.")
+            raise OptionError(
+                "A table needs a name or a location.",
+                hint="Call tableName or location.",
+                errorClass="DELTA_CREATE_TABLE_MISSING_TABLE_NAME_OR_LOCATION",
+            )
         return Place(location)
     path = path_in(identifier)
     if path is not None:
@@ -55,11 +66,31 @@ def place(spark: SparkSession, identifier: str | None, location: str | None) -> 
     return Place(where, identifier, managed, is_new=True)
 
 
-def target(spark: SparkSession, text: str) -> Place:
-    """Where a clone goes: a path, ``delta.`/path```, or a name of the catalog."""
+def target(spark: SparkSession, text: str, *, replace: bool) -> Place:
+    """Where a clone goes: a path, ``delta.`/path```, or a name that is free unless it is to be replaced."""
     if path_in(text) is None and ("/" in text or "://" in text):
         return Place(text)
-    return place(spark, text, None)
+    found = place(spark, text, None)
+    if found.name is not None and not found.is_new and not replace:
+        raise TableExistsError(
+            f"The table {text} already exists.",
+            table=found.path,
+            hint="Clone to another name, or replace an empty table with replace=True.",
+            errorClass="DELTA_TABLE_ALREADY_EXISTS",
+        )
+    return found
+
+
+@contextmanager
+def looking_for(name: str) -> Iterator[None]:
+    """What the block looks for by ``name`` is a Delta table, or the error says that it is none."""
+    try:
+        yield
+    except (NotATableError, TableNotFoundError) as e:
+        said = (
+            e.message if "is not a Delta table" in e.message else f"{name} is not a Delta table. {e.message}"
+        )
+        raise type(e)(said, table=e.table, hint=e.hint, errorClass="DELTA_MISSING_DELTA_TABLE") from None
 
 
 def entering(spark: SparkSession, where: Place, comment: str | None = None) -> AbstractContextManager[None]:

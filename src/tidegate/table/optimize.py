@@ -21,6 +21,8 @@ class DeltaOptimizeBuilder:
 
     def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
         """Only the partitions for which this is true."""
+        if not isinstance(partitionFilter, str):
+            raise TypeError(f"partitionFilter must be a string, found {type(partitionFilter)}")
         self._where = partitionFilter if self._where is None else f"({self._where}) AND ({partitionFilter})"
         return self
 

@@ -16,7 +16,9 @@ def is_column(value: Any) -> bool:
 def checked(condition: str | Column | None) -> str | Column | None:
     """A condition that is text, a column or left out."""
     if condition is not None and not isinstance(condition, str) and not is_column(condition):
-        raise TypeError("Condition must be a string or a Column")
+        raise TypeError(
+            f"'condition' must be a Spark SQL Column or a string (SQL), not {type(condition).__name__}"
+        )
     return condition
 
 
@@ -28,9 +30,15 @@ def checked_values(given: Mapping[str, str | Column] | None, name: str) -> Mappi
         raise TypeError(f"{name} must be a dict with str keys and str or Column values")
     for key, value in given.items():
         if not isinstance(key, str):
-            raise TypeError(f"Keys of dict in {name} must be str, not {type(key).__name__}")
+            raise TypeError(
+                f"Keys of dict in {name} must contain only strings (names of columns), "
+                f"not {key!r} ({type(key).__name__})"
+            )
         if not isinstance(value, str) and not is_column(value):
-            raise TypeError(f"Values of dict in {name} must be str or Column, not {type(value).__name__}")
+            raise TypeError(
+                f"Values of dict in {name} must contain only Spark SQL Columns or strings (SQL), "
+                f"not {value!r} ({type(value).__name__})"
+            )
     return given
 
 

@@ -366,7 +366,7 @@ def test_open_refuses_what_is_no_moment_of_the_table(on_disk: tuple[Path, RawTab
 
 @pytest.mark.parametrize("bad", [1.5, True, b"2026-01-01", [0]])
 def test_open_refuses_what_is_no_moment_at_all(on_disk: tuple[Path, RawTable], bad: Any) -> None:
-    with pytest.raises(TimestampOutOfRangeError, match="is not a timestamp"):
+    with pytest.raises(TimestampOutOfRangeError, match="cannot be converted to a valid timestamp"):
         tidegate.open(on_disk[0], timestamp=bad)
 
 
