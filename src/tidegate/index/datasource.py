@@ -23,7 +23,7 @@ from tidegate.index.query import All, Node, conjunction
 from tidegate.index.settings import split_names
 from tidegate.index.tables import Searchable
 from tidegate.index.travel import carried
-from tidegate.index.work import Find, Target
+from tidegate.index.work import Find, Target, check_columns
 from tidegate.spark.places import surrounded
 
 NAME = "indextables"
@@ -57,9 +57,10 @@ class IndexTablesSource(DataSource):
 
     def schema(self) -> StructType:
         with surrounded(self.environment):
-            whole = StructType.fromJson(json.loads(_table(self.options).scope.schema))
+            scope = _table(self.options).scope
+        whole = StructType.fromJson(json.loads(scope.schema))
         asked = asked_columns(self.options)
-        kept = whole.fields if asked is None else [whole[c] for c in asked]
+        kept = whole.fields if asked is None else [whole[c] for c in check_columns(scope, asked)]
         return StructType([*kept, *(StructField(n, BooleanType()) for n in asked_flags(self.options))])
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -80,8 +81,22 @@ def asked_columns(options: Any) -> list[str] | None:
 def asked_flags(options: Any) -> dict[str, str]:
     """The flags that the option ``tidegate.flags`` asks for, each with its query."""
     text = {k.lower(): v for k, v in dict(options).items()}.get(FLAGS)
-    found: dict[str, str] = {} if text is None else json.loads(text)
+    if text is None:
+        return {}
+    try:
+        found = json.loads(text)
+    except ValueError as e:
+        raise _no_flags(text, f"that is no JSON ({e})") from None
+    if not isinstance(found, dict) or not all(isinstance(query, str) for query in found.values()):
+        raise _no_flags(text, "that is no object of names and queries")
     return found
+
+
+def _no_flags(text: str, why: str) -> OptionError:
+    return OptionError(
+        f"The option {FLAGS} is {text!r}; {why}.",
+        hint='Write it as {"name of a column": "query", ...}.',
+    )
 
 
 class IndexTablesReader(DataSourceReader):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from support.splits import write_index
-from tidegate.errors import QueryError
+from tidegate.errors import OptionError, QueryError
 
 datasource = pytest.importorskip("pyspark.sql.datasource")
 index = pytest.importorskip("tidegate.index.datasource")
@@ -57,6 +57,18 @@ def test_flags_say_of_every_row_whether_it_matches_a_query(table: str) -> None:
         (4, True, True, False, False),
         (5, False, True, False, True),
     ]
+
+
+@pytest.mark.parametrize("flags", ["{", "few", "[]", '"few"', '{"few": 1}', "null", ""])
+def test_flags_that_cannot_be_read_are_an_option_that_is_named(table: str, flags: str) -> None:
+    source = index.IndexTablesSource({"path": table, "tidegate.flags": flags})
+    with pytest.raises(OptionError, match=r"tidegate\.flags"):
+        source.schema()
+
+
+def test_a_column_that_is_not_there_is_named(table: str) -> None:
+    with pytest.raises(QueryError, match="nope"):
+        index.IndexTablesSource({"path": table, "tidegate.columns": "id, nope"}).schema()
 
 
 def test_splits_that_a_filter_rules_out_are_no_part_of_the_scan(table: str) -> None:
