@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 import tidegate
 from tidegate import DeltaTable
 from tidegate.commands.convert import clone_parquet
-from tidegate.errors import MaintenanceRefusedError, PropertyError, TableExistsError
+from tidegate.errors import MaintenanceRefusedError, OptionError, PropertyError, TableExistsError
 from tidegate.log.table_log import TableLog
 
 pytestmark = pytest.mark.spark
@@ -140,6 +140,24 @@ def test_parquet_files_can_be_cloned(spark: SparkSession, tmp_path: Path, table:
     assert tidegate.open(table).partition_columns == ("day",)
     assert [str(f.type) for f in tidegate.open(table).schema.fields] == ["long", "date"]
     assert [r[0] for r in rows(table, "day = '2026-01-02'")] == [1, 3]
+
+
+def test_parquet_is_cloned_by_sql_by_its_path_and_by_its_name(
+    spark: SparkSession, tmp_path: Path, table: str, rows: Rows
+) -> None:
+    path = str(tmp_path / "files")
+    spark.range(3).write.parquet(path)
+    spark.sql(f"CREATE TABLE delta.`{table}` SHALLOW CLONE parquet.`{path}`")
+    assert rows(table) == [(0,), (1,), (2,)]
+    spark.sql("DROP TABLE IF EXISTS parquet_to_clone")
+    spark.sql(f"CREATE TABLE parquet_to_clone USING parquet LOCATION '{path}'")
+    try:
+        spark.sql(f"CREATE TABLE delta.`{table}2` SHALLOW CLONE parquet_to_clone")
+        assert rows(table + "2") == [(0,), (1,), (2,)]
+    finally:
+        spark.sql("DROP TABLE parquet_to_clone")
+    with pytest.raises(OptionError, match="no versions"):
+        spark.sql(f"CREATE TABLE delta.`{table}3` SHALLOW CLONE parquet.`{path}` VERSION AS OF 0")
 
 
 @pytest.mark.parametrize(

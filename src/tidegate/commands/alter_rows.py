@@ -6,17 +6,19 @@ a row that another writer adds meanwhile is a conflict, never an exception to th
 
 from __future__ import annotations
 
-from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.commands.alter import begin
 from tidegate.commands.alter_columns import ColumnChange, altered, change_operation, commit_altered
+from tidegate.commands.defaults import check_default
 from tidegate.errors import AlterRefusedError, InvariantViolationException
-from tidegate.log.snapshot import Snapshot
+from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.schema.constraints import check_constraints, constraint_key
 from tidegate.schema.paths import join_path, split_path
+from tidegate.spark.expressions import analyse, analysed
+from tidegate.spark.jvm import is_connect
 from tidegate.spark.scan.scans import scan
 from tidegate.transaction.pending import Operation
 from tidegate.transaction.transaction import Committed
@@ -52,6 +54,10 @@ def add_constraint(spark: SparkSession, log: TableLog, name: str, expression: st
 
 def alter_column(spark: SparkSession, log: TableLog, name: str, change: ColumnChange) -> Committed | None:
     """CHANGE COLUMN; a column becomes NOT NULL only where no row has null in it."""
+    if change.default:
+        found = load(log).schema.resolve(name)
+        if found is not None:
+            check_default(spark, name, found[1].type, change.default)
     if change.nullable is not False:
         return commit_altered(log, name, change)
     transaction, snapshot = begin(log)
@@ -76,17 +82,19 @@ def alter_column(spark: SparkSession, log: TableLog, name: str, change: ColumnCh
 
 def _check_boolean(spark: SparkSession, snapshot: Snapshot, expression: str) -> None:
     """Refuse what does not parse, names no column of the table, or is no condition on one row."""
-    try:
-        frame = scan(spark, snapshot).select(F.expr(expression).alias("met"))
-        kind = frame.schema["met"].dataType.typeName()
-    except (ParseException, AnalysisException):
-        raise
+    frame = scan(spark, snapshot)
+    kind = frame.select(F.expr(expression).alias("met")).schema["met"].dataType.typeName()
     if kind != "boolean":
         raise AlterRefusedError(
             f"The constraint {expression} is {kind}; a constraint is true or false.",
             table=snapshot.url,
             errorClass="DELTA_NON_BOOLEAN_CHECK_CONSTRAINT",
         )
+    # As a filter it may hold no aggregate and no window, which a selection takes.
+    met = frame.where(F.expr(expression))
+    if is_connect(spark):
+        analyse(met)
+    analysed(frame, expression, "A CHECK constraint")
 
 
 def _count(spark: SparkSession, snapshot: Snapshot, condition: str) -> int:

@@ -192,7 +192,8 @@ class _Update:
     def _commit(self, changes: rows.FileChanges, written: Written, updated: int, copied: int) -> None:
         adds = pa.concat_tables([changes.adds, written.adds])
         metrics: dict[str, Any] = {
-            "numRemovedFiles": changes.files,
+            # As Delta counts them here: a file that only gets a vector is removed, and added under it.
+            "numRemovedFiles": changes.removes.num_rows,
             "numRemovedBytes": changes.size,
             "numAddedFiles": written.adds.num_rows,
             "numAddedBytes": rows.size_of(written.adds),

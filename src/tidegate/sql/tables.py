@@ -11,8 +11,8 @@ from pyspark.sql import types as T
 
 from tidegate.commands import catalog, retention
 from tidegate.commands.clone import clone
+from tidegate.commands.convert import clone_parquet
 from tidegate.errors import OptionError, TableExistsError, TableNotFoundError
-from tidegate.log.table_log import TableLog
 from tidegate.spark.confs import conf, log_at
 from tidegate.sql import nodes
 from tidegate.sql.context import Context
@@ -159,19 +159,41 @@ def _clone(context: Context, node: nodes.Create) -> DataFrame:
     where = naming.place(
         context.spark, None if node.table.path else node.table.name, node.location or node.table.path
     )
-    is_parquet = len(source.parts) == 2 and source.parts[0].lower() == "parquet"
-    with naming.entering(context.spark, where):
-        metrics = clone(
-            TableLog.at(source.parts[1]) if is_parquet else context.log(source),
-            log_at(context.spark, where.path),
-            version=None if source.version is None else context.version(source.version),
-            timestamp=None if source.timestamp is None else context.moment(source.timestamp),
-            replace=node.mode != "create",
-            properties=node.properties,
-            if_not_exists=node.if_not_exists,
-            within_retention=conf(context.spark, retention.CONF, False),
+    files = _parquet(context, source)
+    if files is not None and (source.version is not None or source.timestamp is not None):
+        raise OptionError(
+            f"{source} holds parquet files, which have no versions.",
+            hint="Clone it as it is.",
         )
+    with naming.entering(context.spark, where):
+        if files is not None:
+            metrics = clone_parquet(
+                log_at(context.spark, files),
+                log_at(context.spark, where.path),
+                replace=node.mode != "create",
+                properties=node.properties,
+                if_not_exists=node.if_not_exists,
+            )
+        else:
+            metrics = clone(
+                context.log(source),
+                log_at(context.spark, where.path),
+                version=None if source.version is None else context.version(source.version),
+                timestamp=None if source.timestamp is None else context.moment(source.timestamp),
+                replace=node.mode != "create",
+                properties=node.properties,
+                if_not_exists=node.if_not_exists,
+                within_retention=conf(context.spark, retention.CONF, False),
+            )
     return rows(context.spark, [] if metrics is None else [metrics], CLONE)
+
+
+def _parquet(context: Context, source: nodes.TableRef) -> str | None:
+    """Where the parquet files are that a source names, by their path or as a table of the catalog."""
+    if len(source.parts) == 2 and source.parts[0].lower() == "parquet":
+        return source.parts[1]
+    entry = None if source.path is not None else catalog.entry_of(context.spark, source.name)
+    return entry.location if entry is not None and entry.provider == "parquet" else None
 
 
 def field_of(column: nodes.ColumnDef) -> T.StructField:
