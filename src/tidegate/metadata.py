@@ -15,6 +15,7 @@ import msgspec
 
 from tidegate import properties
 from tidegate.errors import SchemaInvalidError, UnsupportedFormatError
+from tidegate.schema.lengths import refreshed
 from tidegate.schema.mapping import check_mapping, mapping_mode
 from tidegate.schema.types import ArrayType, MapType, StructField, StructType, duplicate_columns, parse_schema
 from tidegate.schema.widening import check_type_changes
@@ -93,7 +94,8 @@ class Metadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
         return properties.get(self.configuration, prop)
 
     def with_schema(self, schema: StructType) -> Metadata:
-        return msgspec.structs.replace(self, schema_string=schema.to_json())
+        """This metadata with another schema; what columns say of the lengths in them follows it."""
+        return msgspec.structs.replace(self, schema_string=refreshed(schema).to_json())
 
     def with_configuration(self, configuration: dict[str, str]) -> Metadata:
         return msgspec.structs.replace(self, configuration=dict(configuration))

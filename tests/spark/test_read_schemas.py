@@ -199,6 +199,25 @@ def test_lengths_are_added_and_changed(spark: SparkSession, lengths: str) -> Non
     ]
 
 
+def test_a_struct_with_lengths_in_it_evolves(spark: SparkSession, lengths: str) -> None:
+    table = f"delta.`{lengths}`"
+    spark.sql(f"ALTER TABLE {table} ADD COLUMNS (n.z VARCHAR(2))")
+    row = "SELECT 'a' c, 'b' v, named_struct('c', 'y', 'z', '{z}', 'new', 1) n, 'p' p"
+    writer = spark.sql(row.format(z="zz")).write.format("delta").option("mergeSchema", "true")
+    writer.mode("append").save(lengths)
+    found = spark.read.format("delta").load(lengths).where("v = 'b'").select("n.*").collect()
+    assert [tuple(r) for r in found] == [("y  ", "zz", 1)]
+    with pytest.raises(InvariantViolationException, match=r"n\.z"):
+        spark.sql(row.format(z="zzz")).write.format("delta").mode("append").save(lengths)
+
+
+def test_a_statement_that_makes_the_table_says_the_lengths(spark: SparkSession, lengths: str) -> None:
+    text = spark.sql(f"SHOW CREATE TABLE delta.`{lengths}`").first()[0]
+    assert "c CHAR(3) COMMENT 'cc'" in text
+    assert "v VARCHAR(4)" in text
+    assert "STRUCT<c: CHAR(3)>" in text
+
+
 def test_the_builder_and_generated_columns_take_lengths(spark: SparkSession, tmp_path: Path) -> None:
     place = str(tmp_path / "built")
     builder = DeltaTable.create(spark).location(place).addColumn("c", "CHAR(3)")

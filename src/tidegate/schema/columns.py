@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from tidegate.errors import SchemaInvalidError
+from tidegate.schema import lengths
 from tidegate.schema.paths import Path, join_path
 from tidegate.schema.types import StructField, StructType
 
@@ -42,7 +43,9 @@ def users_metadata(field: StructField) -> dict[str, Any]:
     return {
         k: v
         for k, v in field.metadata.items()
-        if not k.startswith(_FOR_CLIENTS_BEGIN) and k not in _FOR_CLIENTS
+        if not k.startswith(_FOR_CLIENTS_BEGIN)
+        and k not in _FOR_CLIENTS
+        and (k != lengths.KEY or lengths.is_current(field))
     }
 
 

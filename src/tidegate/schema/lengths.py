@@ -12,19 +12,100 @@ from tidegate.schema.types import STRING, ArrayType, DataType, MapType, Primitiv
 
 KEY = "__CHAR_VARCHAR_TYPE_STRING"
 _LENGTH = re.compile(r"(char|varchar)\(\s*(\d+)\s*\)", re.IGNORECASE)
+_OPENING = re.compile(r"(array|map|struct)\s*<\s*", re.IGNORECASE)
+_FIELD = re.compile(r"(`[^`]+`|[^:<>,`]+)\s*:\s*")
+_SIMPLE = re.compile(r"[^<>,()]+(?:\([^()]*\))?")
 _DDL = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 
 
 def as_strings(schema: StructType) -> StructType:
     """A schema as users describe it, as the log holds it."""
-    return StructType(tuple(_as_string(f) for f in schema.fields))
+    return StructType(tuple(_as_string(f, f.type) for f in schema.fields))
 
 
-def _as_string(field: StructField) -> StructField:
-    plain = without_lengths(field.type)
-    if plain == field.type:
+def refreshed(schema: StructType) -> StructType:
+    """A schema that has changed, with every column's lengths said of the type that it has now."""
+    return StructType(tuple(_as_string(f, _with_lengths(f)) for f in schema.fields))
+
+
+def is_current(field: StructField) -> bool:
+    """Whether what a column says of lengths is said of the type that it has."""
+    return KEY not in field.metadata or str(_spelled(_with_lengths(field))) == field.metadata[KEY]
+
+
+def _as_string(field: StructField, kind: DataType) -> StructField:
+    """A column whose type is ``kind``, in the words of the log."""
+    plain = without_lengths(kind)
+    text = None if plain == kind else str(_spelled(kind))
+    if text == field.metadata.get(KEY) and plain == field.type:
         return field
-    return field.with_type(plain).with_metadata({KEY: str(_spelled(field.type))})
+    return field.with_type(plain).with_metadata({KEY: text})
+
+
+def _with_lengths(field: StructField) -> DataType:
+    """The type of a column with the lengths that it, or a field inside, says."""
+    return _joined(field.type, _said(field))
+
+
+def _said(field: StructField) -> DataType | None:
+    text = field.metadata.get(KEY)
+    return _parsed(text) if isinstance(text, str) else None
+
+
+def _joined(kind: DataType, said: DataType | None) -> DataType:
+    if isinstance(kind, StructType):
+        return StructType(tuple(_joined_field(f, i, kind, said) for i, f in enumerate(kind.fields)))
+    if isinstance(kind, ArrayType):
+        element = said.element if isinstance(said, ArrayType) else None
+        return ArrayType(_joined(kind.element, element), kind.contains_null)
+    if isinstance(kind, MapType):
+        key, value = (said.key, said.value) if isinstance(said, MapType) else (None, None)
+        return MapType(_joined(kind.key, key), _joined(kind.value, value), kind.value_contains_null)
+    return (
+        said if kind == STRING and isinstance(said, PrimitiveType) and _LENGTH.fullmatch(said.name) else kind
+    )
+
+
+def _joined_field(field: StructField, at: int, kind: StructType, said: DataType | None) -> StructField:
+    found = _said(field)
+    if isinstance(said, StructType):
+        named = said.field(field.name)
+        if named is None and len(said) == len(kind):
+            # It has another name since.
+            named = said.fields[at]
+        found = named.type if named is not None else found
+    return field.with_type(_joined(field.type, found)).with_metadata({KEY: None})
+
+
+def _parsed(text: str) -> DataType | None:
+    """A type in DDL as far as lengths are looked for in it; None if it cannot be read."""
+    kind, rest = _next(text.strip())
+    return kind if not rest else None
+
+
+def _next(text: str) -> tuple[DataType | None, str]:
+    """The type that a text begins with, and what is left."""
+    opened = _OPENING.match(text)
+    if opened is None:
+        name = _SIMPLE.match(text)
+        return (PrimitiveType(name[0].strip()), text[name.end() :]) if name else (None, text)
+    rest, parts = text[opened.end() :], []
+    while rest and not rest.startswith(">"):
+        name = _FIELD.match(rest) if opened[1].lower() == "struct" else None
+        kind, rest = _next(rest[name.end() :] if name else rest)
+        if kind is None:
+            return None, text
+        parts.append((name[1].strip("`") if name else "", kind))
+        rest = rest.removeprefix(",").lstrip()
+    kinds = [kind for _, kind in parts]
+    match opened[1].lower(), len(parts):
+        case "array", 1:
+            return ArrayType(kinds[0]), rest[1:]
+        case "map", 2:
+            return MapType(kinds[0], kinds[1]), rest[1:]
+        case "struct", _:
+            return StructType(tuple(StructField(n, k) for n, k in parts)), rest[1:]
+    return None, text
 
 
 def without_lengths(kind: DataType) -> DataType:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tidegate.schema.lengths import KEY, as_strings, with_length
+from tidegate.schema.lengths import KEY, as_strings, is_current, refreshed, with_length
 from tidegate.schema.types import STRING, PrimitiveType, StructField, parse_schema
 
 
@@ -83,3 +83,69 @@ def test_a_column_is_given_a_length_that_its_values_fit_in(
 
 def test_numbers_are_given_no_length() -> None:
     assert with_length(StructField("c", PrimitiveType("integer")), PrimitiveType("varchar(3)")) is None
+
+
+# ---------------------------------------------------------------------------- a schema that changes
+
+
+def struct(*fields: tuple[str, object], own: dict[str, str] | None = None) -> dict[str, object]:
+    said = own or {}
+    inner = [
+        {"name": n, "type": t, "nullable": True, "metadata": {KEY: said[n]} if n in said else {}}
+        for n, t in fields
+    ]
+    return {"type": "struct", "fields": inner}
+
+
+def again(kind: object, text: str | None) -> str | None:
+    field = {"name": "c", "type": kind, "nullable": True, "metadata": {KEY: text} if text else {}}
+    (found,) = refreshed(parse_schema(json.dumps({"type": "struct", "fields": [field]}))).fields
+    assert is_current(found)
+    return found.metadata.get(KEY)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"),
+    [
+        ("string", "char(3)", "char(3)"),
+        ("string", None, None),
+        ("integer", "char(3)", None),
+        (struct(("a", "string"), ("b", "long")), "struct<a:char(3)>", "struct<a:char(3),b:bigint>"),
+        (struct(("b", "long"), ("A", "string")), "struct<a:char(3),b:bigint>", "struct<b:bigint,A:char(3)>"),
+        (struct(("b", "long")), "struct<a:char(3),b:bigint>", None),
+        (struct(("k", "string")), "struct<a:char(3)>", "struct<k:char(3)>"),
+        (
+            struct(("a", "string"), ("z", "string"), own={"z": "varchar(2)"}),
+            None,
+            "struct<a:string,z:varchar(2)>",
+        ),
+        (
+            struct(
+                ("a", {"type": "array", "elementType": "string", "containsNull": True}), ("d", "decimal(3,1)")
+            ),
+            "struct<a:array<varchar(2)>>",
+            "struct<a:array<varchar(2)>,d:decimal(3,1)>",
+        ),
+        (
+            {
+                "type": "map",
+                "keyType": "string",
+                "valueType": struct(("x", "string")),
+                "valueContainsNull": True,
+            },
+            "map<char(1),struct<`x`: VARCHAR(4)>>",
+            "map<char(1),struct<x:varchar(4)>>",
+        ),
+        ("string", "struct<", None),
+        (struct(("a", "string")), "struct<a:map<int>>", None),
+    ],
+)
+def test_lengths_follow_a_schema_that_changes(kind: object, text: str | None, expected: str | None) -> None:
+    assert again(kind, text) == expected
+
+
+def test_lengths_said_of_another_type_are_not_current() -> None:
+    inner = parse_schema(json.dumps(struct(("a", "string"), ("b", "long"))))
+    assert not is_current(StructField("c", inner, True, {KEY: "struct<a:char(3)>"}))
+    assert is_current(StructField("c", inner, True, {KEY: "struct<a:char(3),b:bigint>"}))
+    assert is_current(StructField("c", inner))
