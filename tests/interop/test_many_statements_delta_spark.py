@@ -39,9 +39,8 @@ _FREE = re.compile(r"TimeMs$|Bytes|^numAddedFiles$|^numTargetFilesAdded$|ChangeF
 # We rewrite only files with rows that change; delta-spark, with clauses BY SOURCE, all that it looks at.
 _FEWER = frozenset({"numTargetRowsCopied", "numOutputRows", "numTargetFilesRemoved"})
 
-# As delta-spark 4.4 was seen to count in two statements: UPDATE with vectors calls a file removed that only
-# got a vector, and counts no vector of a file that goes whole. We count what left the table.
-_OTHERWISE = frozenset({"numRemovedFiles", "numDeletionVectorsRemoved"})
+# UPDATE of delta-spark 4.4 counts no vector of a file that goes whole. We count what left the table.
+_OTHERWISE = frozenset({"numDeletionVectorsRemoved"})
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 
 import tidegate
+from tidegate import DeltaTable
 
 pytestmark = pytest.mark.spark
 
@@ -87,3 +88,40 @@ def test_a_default_that_does_not_parse(spark: SparkSession, plain: str) -> None:
             "CREATE TABLE twice (a INT, b INT GENERATED ALWAYS AS (a + 1) DEFAULT 5) USING delta " + DEFAULTS
         )
     assert refused.value.getCondition() == "GENERATED_COLUMN_WITH_DEFAULT_VALUE"
+
+
+BAD_GENERATED = {
+    "rand()": "DELTA_NON_DETERMINISTIC_EXPRESSION_IN_GENERATED_COLUMN",
+    "spark_partition_id()": "DELTA_NON_DETERMINISTIC_EXPRESSION_IN_GENERATED_COLUMN",
+    "length(input_file_name())": "DELTA_NON_DETERMINISTIC_EXPRESSION_IN_GENERATED_COLUMN",
+    "year(current_date)": "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN",
+    "unix_timestamp()": "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN",
+    "max(a)": "DELTA_AGGREGATE_IN_GENERATED_COLUMN",
+    "row_number() OVER (ORDER BY a)": "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN",
+    "(SELECT 1)": "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN",
+    "nope + 1": "DELTA_INVALID_GENERATED_COLUMN_REFERENCES",
+    "other + 1": "DELTA_INVALID_GENERATED_COLUMN_REFERENCES",
+    "cast(a AS STRING)": "DELTA_GENERATED_COLUMNS_EXPR_TYPE_MISMATCH",
+    "plus_one(a)": "DELTA_UDF_IN_GENERATED_COLUMN",
+}
+
+
+def test_generated_columns_that_do_not_follow_from_their_row(spark: SparkSession, table: str) -> None:
+    spark.udf.register("plus_one", lambda x: x + 1, "int")
+    for expression, error_class in BAD_GENERATED.items():
+        with pytest.raises(AnalysisException) as refused:
+            spark.sql(
+                f"CREATE TABLE delta.`{table}` (a INT, other INT GENERATED ALWAYS AS (a * 2), "
+                f"g INT GENERATED ALWAYS AS ({expression})) USING delta"
+            )
+        assert refused.value.getCondition() == error_class, expression
+    assert not DeltaTable.isDeltaTable(spark, table)
+
+
+def test_columns_may_be_called_as_functions_are(spark: SparkSession, table: str) -> None:
+    spark.sql(
+        f"CREATE TABLE delta.`{table}` (current_price INT, rand INT, "
+        "g INT GENERATED ALWAYS AS (abs(current_price) + rand)) USING delta"
+    )
+    spark.sql(f"INSERT INTO delta.`{table}` (current_price, rand) VALUES (-1, 2)")
+    assert [tuple(r) for r in spark.read.format("delta").load(table).collect()] == [(-1, 2, 3)]

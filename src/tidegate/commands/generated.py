@@ -13,11 +13,20 @@ from pyspark.sql import types as T
 
 from tidegate.errors import SchemaInvalidError
 from tidegate.schema.columns import GeneratedColumn, generated_columns
-from tidegate.schema.references import references
-from tidegate.schema.types import StructType
+from tidegate.schema.references import functions, references
+from tidegate.schema.types import VARIANT, StructType
 from tidegate.spark.expressions import PROBE, strange_values
 
-_UNSTABLE = ("rand(", "randn(", "uuid(", "current_", "now(", "monotonically_increasing_id(", "shuffle(")
+# What Spark calls not deterministic, and what is the same for one statement only.
+_CHANGING = frozenset(
+    "rand randn random uuid shuffle monotonically_increasing_id spark_partition_id input_file_name "
+    "input_file_block_start input_file_block_length randstr uniform".split()
+)
+_OF_THE_MOMENT = frozenset(
+    "current_timestamp current_date current_time now localtimestamp current_timezone current_user user "
+    "session_user current_database current_schema current_catalog version".split()
+)
+_BUILT_IN = "org.apache.spark.sql.catalyst."
 
 
 def check_generated(spark: SparkSession, schema: StructType) -> None:
@@ -35,15 +44,14 @@ def check_generated(spark: SparkSession, schema: StructType) -> None:
                 "generated itself.",
                 errorClass="DELTA_INVALID_GENERATED_COLUMN_REFERENCES",
             )
-        text = column.expression.lower().replace(" ", "")
-        if any(word in text for word in _UNSTABLE):
-            raise SchemaInvalidError(
-                f"The generated column {column.name} = {column.expression} would not have the same value "
-                "every time.",
-                errorClass="DELTA_NON_DETERMINISTIC_EXPRESSION_IN_GENERATED_COLUMN",
-            )
+        _check_functions(spark, column)
         field = schema.field(column.name)
         assert field is not None
+        if field.type == VARIANT:
+            raise SchemaInvalidError(
+                f"The generated column {column.name} is a variant, whose values cannot be compared.",
+                errorClass="DELTA_UNSUPPORTED_DATA_TYPE_IN_GENERATED_COLUMN",
+            )
         got = _type(empty, column)
         want = T.StructType.fromJson(_plain(StructType((field,))))[0].dataType
         if got.simpleString() != want.simpleString():
@@ -53,6 +61,38 @@ def check_generated(spark: SparkSession, schema: StructType) -> None:
                 hint="Cast the expression to the column's type.",
                 errorClass="DELTA_GENERATED_COLUMNS_EXPR_TYPE_MISMATCH",
             )
+
+
+def _check_functions(spark: SparkSession, column: GeneratedColumn) -> None:
+    """Refuse functions whose answers change, and those of the session's users."""
+    known, others = functions(column.expression)
+    called = known | others
+    for names, error_class in (
+        (_CHANGING, "DELTA_NON_DETERMINISTIC_EXPRESSION_IN_GENERATED_COLUMN"),
+        (_OF_THE_MOMENT, "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN"),
+    ):
+        if called & names:
+            raise SchemaInvalidError(
+                f"The generated column {column.name} = {column.expression} would not have the same value "
+                f"every time: it calls {', '.join(sorted(called & names))}.",
+                errorClass=error_class,
+            )
+    for name in sorted(others):
+        if _is_users(spark, name):
+            raise SchemaInvalidError(
+                f"The generated column {column.name} = {column.expression} calls {name}, which only sessions "
+                "know that have registered it.",
+                hint="Use functions that every Spark has.",
+                errorClass="DELTA_UDF_IN_GENERATED_COLUMN",
+            )
+
+
+def _is_users(spark: SparkSession, name: str) -> bool:
+    try:
+        return not (spark.catalog.getFunction(name).className or "").startswith(_BUILT_IN)
+    except AnalysisException:
+        # There is none of that name, which is told when the expression is analysed.
+        return False
 
 
 def _type(empty: DataFrame, column: GeneratedColumn) -> T.DataType:

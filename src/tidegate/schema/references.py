@@ -36,3 +36,18 @@ def speaks_of(sql: str, path: Path) -> bool:
     """Whether ``sql`` depends on the column at ``path``, on something inside it or on what holds it."""
     wanted = tuple(p.lower() for p in path)
     return any(found[: len(wanted)] == wanted[: len(found)] for found in references(sql))
+
+
+def functions(sql: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The functions that ``sql`` calls, in lower case: those that every Spark has, and all others."""
+    try:
+        tree = sqlglot.parse_one(sql, read="spark")
+    except SqlglotError:
+        return frozenset(), frozenset(w.lower() for w in re.findall(r"(\w+)\s*\(", sql))
+    known, others = set(), set()
+    for call in tree.find_all(exp.Func):
+        if isinstance(call, exp.Anonymous):
+            others.add(call.name.lower())
+        else:
+            known.add(call.sql_name().lower())
+    return frozenset(known), frozenset(others)

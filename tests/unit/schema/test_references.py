@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.schema.references import references, speaks_of
+from tidegate.schema.references import functions, references, speaks_of
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,9 @@ def test_a_column_counts_with_what_is_inside_it_and_around_it() -> None:
     assert speaks_of("s.x > 1", ("s", "x", "deeper"))
     assert not speaks_of("s.x > 1", ("s", "y"))
     assert not speaks_of("s.x > 1", ("x",))
+
+
+def test_functions_are_known_to_every_spark_or_not() -> None:
+    assert functions("abs(current_price) + my_f(x.y)") == ({"abs"}, {"my_f"})
+    assert functions("current_date") == ({"current_date"}, set())
+    assert functions("a + 1") == (set(), set())
