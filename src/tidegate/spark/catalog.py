@@ -249,7 +249,7 @@ def serve_plans(spark: SparkSession, scan: Callable[[SparkSession, Entry], DataF
         except TidegateError as e:
             failures.watch(entry.location, entry.location)
             raise failures.through_spark(e) from e
-        return None if found is None else found._jdf.queryExecution().analyzed()
+        return None if found is None else plan_of(found)
 
     try:
         done = jvm.compiled(spark, "CatalogPlans.java").install(_catalog(spark), jvm.JavaFunction(plan))
@@ -259,6 +259,14 @@ def serve_plans(spark: SparkSession, scan: Callable[[SparkSession, Entry], DataF
     if done:
         _served.add(spark)
     return bool(done)
+
+
+def plan_of(frame: DataFrame) -> Any:
+    """The plan of a frame, with columns that no other plan of it has.
+
+    So two frames over one table can be joined by their columns, as those over two tables.
+    """
+    return frame.toDF(*frame.columns)._jdf.queryExecution().analyzed()
 
 
 def sql_of(table: DataFrame, condition: Column) -> str:

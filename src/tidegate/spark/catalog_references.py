@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.errors import TidegateError
 from tidegate.spark import failures, jvm
+from tidegate.spark.catalog import plan_of
 from tidegate.spark.session_ids import session_id, standing_for
 
 _log = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ def serve_references(
             # The place where errors are turned back is hung by the first table that is watched.
             failures.watch(said.parts[-1], said.parts[-1])
             raise failures.through_spark(e) from e
-        return None if found is None else found._jdf.queryExecution().analyzed()
+        return None if found is None else plan_of(found)
 
     analyser = spark._jsparkSession.sessionState().analyzer()
     try:

@@ -12,21 +12,24 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.commands import catalog
 from tidegate.commands.changes import changes_between
 from tidegate.commands.read import readable, within_retention
 from tidegate.commands.views import view as follow
-from tidegate.errors import OptionError, SqlSyntaxError
+from tidegate.errors import OptionError, SqlSyntaxError, TidegateError
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.opening import open as open_table
+from tidegate.spark.catalog_references import serves_references
 from tidegate.spark.jvm import is_connect
 from tidegate.spark.scan.scans import scan
 from tidegate.sql import remote
 from tidegate.sql.nodes import TableRef, unmarked
-from tidegate.sql.references import Changes, Found, keeps_text, references, replaced
+from tidegate.sql.positions import Rewritten, told_back
+from tidegate.sql.references import Changes, Found, is_marked, keeps_text, references, replaced
 from tidegate.table.delta import DeltaTable
 
 SparkSql = Callable[..., DataFrame]
@@ -114,21 +117,39 @@ class Context:
         """A query through Spark, with the places that need us planned as scans of ours."""
         if is_connect(self.spark):
             return remote.query(self, text, arguments)
-        ours = (f for f in references(text) if isinstance(f.what, Changes) or self.is_ours(f.what))
-        found = [self.placed(f) for f in ours]
+        lasts = keeps_text(text)
+        found = [self.placed(f) for f in references(text) if self._needs_us(f, text, lasts=lasts)]
         if not found:
             return self.through(text, arguments)
         views: dict[str, DataFrame] = {}
-        lasts = keeps_text(text)
         new = replaced(text, found, lambda place: "`" + self._view(place, views, follows=lasts) + "`")
         for name, frame in views.items():
             frame.createOrReplaceTempView(name)
         try:
-            return self.through(new, arguments)
+            return self.rewritten(new, arguments)
         finally:
             # An analysed plan holds its tables itself; a temporary view is kept as text, with names in it.
             for name in views if not lasts else ():
                 self.spark.catalog.dropTempView(name)
+
+    def _needs_us(self, found: Found, text: str, *, lasts: bool) -> bool:
+        """Whether a place is to be replaced; Spark's analyser asks for paths and numbered versions itself."""
+        what = found.what
+        if isinstance(what, Changes):
+            return True
+        asked = what.timestamp is None and (what.version is None or what.version.strip("'\"").isdecimal())
+        if asked and not lasts and not is_marked(text, found) and serves_references(self.spark):
+            return False
+        return self.is_ours(what)
+
+    def rewritten(self, new: Rewritten, arguments: Any) -> DataFrame:
+        """``through`` for a text with places replaced; Spark's errors are told of the user's own text."""
+        try:
+            return self.through(new.text, arguments)
+        except PySparkException as e:
+            if isinstance(e, TidegateError):
+                raise
+            raise told_back(e, new) from None
 
     def through(self, text: str, arguments: Any) -> DataFrame:
         return self.spark_sql(text) if arguments is None else self.spark_sql(text, arguments)

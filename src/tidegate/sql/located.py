@@ -13,7 +13,8 @@ from sqlglot.tokenizer_core import TokenType
 from tidegate.commands.names import split_name
 from tidegate.errors import OptionError, PredicateError, SqlSyntaxError, TidegateError
 from tidegate.sql.dialect import at_offset, tokens_of
-from tidegate.sql.nodes import TableRef
+from tidegate.sql.nodes import TableRef, unmarked
+from tidegate.sql.references import Changes, Found, references
 
 
 def located(error: Exception, text: str, table: TableRef) -> Exception:
@@ -25,6 +26,32 @@ def located(error: Exception, text: str, table: TableRef) -> Exception:
     if isinstance(error, AnalysisException | ParseException):
         return at_offset(_ours(error), text, _unresolved(error, text, table))
     return error
+
+
+def located_in_query(error: TidegateError, text: str) -> TidegateError:
+    """``error`` with the place in a query at which its table stands, if that can be told."""
+    if error.line is None:
+        place = _place(error, references(text))
+        if place is not None:
+            at_offset(error, text, place.start)
+    return error
+
+
+def _place(error: TidegateError, places: list[Found]) -> Found | None:
+    """The place of a path, a version or a change feed that an error is about."""
+    if len(places) == 1:
+        return places[0]
+    table = (error.table or "").rstrip("/")
+    near = [p for p in places if table and table.endswith(_last(p.what).rstrip("/"))]
+    exact = [p for p in near if getattr(p.what, "version", None) == str(error.version)]
+    return next(iter(exact or near), None)
+
+
+def _last(what: TableRef | Changes) -> str:
+    """The path of a place, or the last part of its name."""
+    if isinstance(what, Changes):
+        return what.arguments[0].strip("'\"").rpartition(".")[2]
+    return what.parts[-1] if what.path is None else unmarked(what.path)[0]
 
 
 def _ours(error: PySparkException) -> PredicateError:

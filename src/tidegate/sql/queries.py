@@ -13,8 +13,9 @@ from tidegate.spark.jvm import is_connect
 from tidegate.sql.context import Context
 from tidegate.sql.dialect import at_offset
 from tidegate.sql.names import keeps_view
-from tidegate.sql.nodes import TableRef, marked
-from tidegate.sql.references import Changes, Found, references, replaced
+from tidegate.sql.nodes import TableRef
+from tidegate.sql.positions import Rewritten
+from tidegate.sql.references import Changes, Found, is_marked, references, replaced
 from tidegate.sql.searches import KINDS
 
 _WORDS = ("indextables", "tantivy4spark", *KINDS)
@@ -31,17 +32,17 @@ def query(context: Context, text: str, arguments: Any = None) -> DataFrame:
         if found is not None:
             return found
     if "view" in lower and not is_connect(context.spark) and keeps_view(text):
-        return context.through(_kept(context, text), arguments)
+        return context.rewritten(_kept(context, text), arguments)
     return context.query(text, arguments)
 
 
-def _kept(context: Context, text: str) -> str:
+def _kept(context: Context, text: str) -> Rewritten:
     """The text of a view that the catalog is to keep: the user's own, with marks in Spark's words.
 
     Spark's analyser asks us for paths and versions whenever it reads that text. It knows no change feed.
     """
     ours = [f for f in references(text) if isinstance(f.what, Changes) or context.is_ours(f.what)]
-    marks = [replace(f, alias=None) for f in ours if _is_marked(text, f)]
+    marks = [replace(f, alias=None) for f in ours if is_marked(text, f)]
     for found in ours:
         if isinstance(found.what, Changes):
             error = OptionError(
@@ -59,12 +60,6 @@ def _kept(context: Context, text: str) -> str:
             )
             raise at_offset(error, text, found.start)
     return replaced(text, marks, _spelt)
-
-
-def _is_marked(text: str, found: Found) -> bool:
-    """Whether the version stands behind the name as a mark (``t@v3``), which Spark cannot read."""
-    _, sign, behind = text[found.start : found.end + 1].rpartition("@")
-    return bool(sign) and marked(behind) is not None
 
 
 def _spelt(found: Found) -> str:

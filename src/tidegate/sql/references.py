@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tidegate.sql.dialect import DeltaSpark, Walk, tokens_of
-from tidegate.sql.nodes import TableRef
+from tidegate.sql.nodes import TableRef, marked
+from tidegate.sql.positions import Rewritten, rewritten
 
 _FUNCTIONS = ("TABLE_CHANGES", "TABLE_CHANGES_BY_PATH")
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
@@ -160,17 +161,19 @@ def _alias_needed(walk: Walk, ref: TableRef) -> str | None:
     return ref.parts[-1]
 
 
-def replaced(text: str, found: Sequence[Found], name_of: Callable[[Found], str]) -> str:
+def is_marked(text: str, found: Found) -> bool:
+    """Whether the version stands behind the name as a mark (``t@v3``), which Spark cannot read."""
+    _, sign, behind = text[found.start : found.end + 1].rpartition("@")
+    return bool(sign) and marked(behind) is not None
+
+
+def replaced(text: str, found: Sequence[Found], name_of: Callable[[Found], str]) -> Rewritten:
     """``text`` with each place replaced by what ``name_of`` calls it."""
-    out, at = [], 0
+    changes = []
     for place in found:
-        out.append(text[at : place.start])
-        out.append(name_of(place))
-        if place.alias is not None:
-            out.append(" AS `" + place.alias.replace("`", "``") + "`")
-        at = place.end + 1
-    out.append(text[at:])
-    return "".join(out)
+        alias = "" if place.alias is None else " AS `" + place.alias.replace("`", "``") + "`"
+        changes.append((place.start, place.end, name_of(place) + alias))
+    return rewritten(text, changes)
 
 
 def without_qualifiers(text: str, names: Sequence[tuple[str, ...]]) -> str:

@@ -20,7 +20,7 @@ from tidegate.sql import altered, nodes, rows, services, shown, tables
 from tidegate.sql.context import Context, SparkSql
 from tidegate.sql.dialect import tokens_of, unread
 from tidegate.sql.index_statements import index_path
-from tidegate.sql.located import located
+from tidegate.sql.located import located, located_in_query
 from tidegate.sql.parameters import bound
 from tidegate.sql.parse import DELTA_ONLY, Unreadable, parse, says_delta
 from tidegate.sql.queries import query
@@ -105,7 +105,11 @@ def run(spark: SparkSession, spark_sql: SparkSql, text: str, arguments: Any = No
         return context.through(text, arguments)
     runner = None if node is None else _runner(context, node)
     if node is None or runner is None:
-        return query(context, text, arguments)
+        try:
+            return query(context, text, arguments)
+        except TidegateError as e:
+            located_in_query(e, text)
+            raise
     try:
         if unbound is not None:
             raise unbound

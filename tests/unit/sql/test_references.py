@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.sql.positions import Rewritten
 from tidegate.sql.references import Changes, references, replaced
 
 
@@ -19,7 +20,16 @@ def rewritten(text: str) -> str:
         travel = what.version or what.timestamp
         return f"<{what}{'' if travel is None else '@' + travel}>"
 
-    return replaced(text, references(text), name)
+    return _unfilled(replaced(text, references(text), name))
+
+
+def _unfilled(new: Rewritten) -> str:
+    """The new text without the blanks that keep what follows in its place."""
+    out, at = "", 0
+    for _, _, start, end in new.spans:
+        out += new.text[at:start] + new.text[start:end].rstrip()
+        at = end
+    return out + new.text[at:]
 
 
 @pytest.mark.parametrize(
