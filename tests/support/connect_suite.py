@@ -37,6 +37,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
     ),
     "test_optimize.py": ("test_deletion_vectors_are_purged",),
     "test_partition_values.py": (),
+    "test_properties_in_options.py": ("test_a_table_that_is_there_keeps_its_own",),
     "test_replace_where.py": ("test_rows_that_match_leave_and_the_new_ones_come",),
     "test_restore.py": ("test_rows_schema_and_files_are_what_they_were",),
     "test_sql.py": ("test_insert_in_every_form",),

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from tidegate.commands import clustering, create
 from tidegate.commands.create import Definition, Mode
 from tidegate.commands.lowering import settle
-from tidegate.commands.options import WRITE, Options
+from tidegate.commands.options import WRITE, Options, table_properties
 from tidegate.commands.removes import as_removes
 from tidegate.commands.write import write_metrics
 from tidegate.errors import NotATableError, TableExistsError
@@ -77,7 +77,8 @@ def create_as(
     schema = schema_of(frame) if schema is None else schema
     check_columns(schema, tuple(partition_by))
     check_storable(schema)
-    definition = Definition(schema, partition_by, cluster_by, properties or {}, name, comment)
+    asked = {**table_properties(frame.sparkSession, options), **(properties or {})}
+    definition = Definition(schema, partition_by, cluster_by, asked, name, comment)
     most = transaction.log.settings().clustering_columns
     metadata = create.metadata_of(definition, most)
     removes = None
@@ -98,7 +99,7 @@ def create_as(
         "clusterBy": list(cluster_by),
         "description": comment,
         "isManaged": str(managed).lower(),
-        "properties": dict(properties or {}),
+        "properties": asked,
     }
     committed = transaction.commit(
         actions,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from tidegate import properties
 from tidegate.errors import OptionError
 from tidegate.spark import confs
 
@@ -55,6 +56,17 @@ _CONFS = {
     "partitionOverwriteMode": "spark.sql.sources.partitionOverwriteMode",
 }
 _LOWER = frozenset({"mergeSchema", "partitionOverwriteMode"})
+_PROPERTY = "delta."
+
+
+def table_properties(spark: SparkSession, given: Mapping[str, str] | None) -> dict[str, str]:
+    """The options of a write that are properties of a table, should it make one: ``delta.appendOnly``.
+
+    A table that is there keeps its own; what is no property, or no value of one, is refused anyway.
+    """
+    asked = {k: str(v) for k, v in (given or {}).items() if k.lower().startswith(_PROPERTY)}
+    arbitrary = confs.conf(spark, "allowArbitraryProperties.enabled", False)
+    return properties.validate(asked, allow_arbitrary=arbitrary)
 
 
 class Options:
@@ -65,6 +77,8 @@ class Options:
         self._values: dict[str, str] = {}
         self._session: dict[str, str] = {}
         for key, value in given.items():
+            if key.lower().startswith(_PROPERTY):
+                continue
             name = canonical.get(key.lower())
             if name is None:
                 near = difflib.get_close_matches(key.lower(), canonical, n=1, cutoff=0.75)

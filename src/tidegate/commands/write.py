@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.commands import dynamic, replace, rows
 from tidegate.commands.auto_compact import after_write
 from tidegate.commands.evolution import widening
-from tidegate.commands.options import WRITE, Options
+from tidegate.commands.options import WRITE, Options, table_properties
 from tidegate.commands.removes import with_data_change
 from tidegate.errors import MetadataChangedException, OptionError, SchemaInvalidError, TableExistsError
 from tidegate.log.actions import Action, Txn
@@ -60,6 +60,7 @@ def write(
         raise OptionError(f"There is no save mode {mode!r}.", hint=f"The modes are {', '.join(MODES)}.")
     given = Options(options or {}, WRITE).with_session(frame.sparkSession)
     _check_options(given, mode)
+    properties = {**table_properties(frame.sparkSession, options), **(properties or {})}
     for turn in itertools.count(1):
         work = _Write(
             frame, Transaction.begin(log_at(frame.sparkSession, url), defaults=defaults), mode, given
