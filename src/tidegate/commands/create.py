@@ -26,6 +26,7 @@ from tidegate.metadata import Metadata
 from tidegate.protocol import negotiate
 from tidegate.schema.columns import generated_columns, identity_columns
 from tidegate.schema.mapping import mapping_mode
+from tidegate.schema.names import check_partitions_once
 from tidegate.schema.types import LONG, StructType, duplicate_columns
 from tidegate.transaction.pending import Operation
 from tidegate.transaction.transaction import Committed, Transaction
@@ -198,6 +199,7 @@ def _check_schema(schema: StructType, partition_by: Sequence[str]) -> None:
         raise SchemaInvalidError(
             f"The table has columns twice: {', '.join(twice)}.", errorClass="COLUMN_ALREADY_EXISTS"
         )
+    check_partitions_once(partition_by)
     missing = [c for c in partition_by if schema.field(c) is None]
     if missing:
         raise SchemaInvalidError(

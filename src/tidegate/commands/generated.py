@@ -19,12 +19,37 @@ from tidegate.spark.expressions import PROBE, strange_values
 
 # What Spark calls not deterministic, and what is the same for one statement only.
 _CHANGING = frozenset(
-    "rand randn random uuid shuffle monotonically_increasing_id spark_partition_id input_file_name "
-    "input_file_block_start input_file_block_length randstr uniform".split()
+    {
+        "rand",
+        "randn",
+        "random",
+        "uuid",
+        "shuffle",
+        "monotonically_increasing_id",
+        "spark_partition_id",
+        "input_file_name",
+        "input_file_block_start",
+        "input_file_block_length",
+        "randstr",
+        "uniform",
+    }
 )
 _OF_THE_MOMENT = frozenset(
-    "current_timestamp current_date current_time now localtimestamp current_timezone current_user user "
-    "session_user current_database current_schema current_catalog version".split()
+    {
+        "current_timestamp",
+        "current_date",
+        "current_time",
+        "now",
+        "localtimestamp",
+        "current_timezone",
+        "current_user",
+        "user",
+        "session_user",
+        "current_database",
+        "current_schema",
+        "current_catalog",
+        "version",
+    }
 )
 _BUILT_IN = "org.apache.spark.sql.catalyst."
 

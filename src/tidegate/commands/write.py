@@ -300,7 +300,7 @@ def _evolve(
             errorClass="DELTA_METADATA_MISMATCH",
         )
     if given.flag("mergeSchema"):
-        schema = merged(metadata.schema, data, widens=widening(spark, metadata))
+        schema = merged(metadata.schema, data, widens=widening(spark, metadata), small_grow=True)
         if schema != metadata.schema:
             check_storable(schema)
             transaction.update_metadata(metadata.with_schema(schema))

@@ -1,4 +1,4 @@
-"""Names of columns that parquet files cannot carry, and so no table without column mapping.
+"""Names of columns: which parquet files cannot carry, and so no table without column mapping.
 
 Tables that others made with such names can be read and written; nobody makes or widens one here.
 """
@@ -37,4 +37,15 @@ def check_names(
             errorClass="DELTA_INVALID_PARTITION_COLUMN_NAME"
             if is_partition
             else "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
+        )
+
+
+def check_partitions_once(partition_columns: Sequence[str]) -> None:
+    """Refuse a partition column that is named twice."""
+    folded = [c.lower() for c in partition_columns]
+    twice = sorted({c for c in folded if folded.count(c) > 1})
+    if twice:
+        raise SchemaInvalidError(
+            f"Partition columns are named twice: {', '.join(twice)}.",
+            errorClass="DELTA_DUPLICATE_COLUMNS_FOUND.PARTITION_COLUMNS",
         )

@@ -23,9 +23,13 @@ from tidegate.schema.columns import (
 )
 from tidegate.schema.lengths import as_strings
 from tidegate.schema.mapping import ID, Mode, mapping_mode, physical_name
+from tidegate.schema.names import check_partitions_once
 from tidegate.schema.paths import join_path
 from tidegate.schema.types import (
     BINARY,
+    BYTE,
+    INTEGER,
+    SHORT,
     STRING,
     VOID,
     ArrayType,
@@ -45,6 +49,7 @@ from tidegate.spark.write.lengths import bounded
 
 _NOT_STORED = ("interval", "time(", "geometry", "geography", "calendarinterval")
 _NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
+_SMALL = (BYTE, SHORT, INTEGER)
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 
 
@@ -86,6 +91,7 @@ def check_columns(schema: StructType, partition_columns: tuple[str, ...]) -> Non
         )
     if not schema.fields:
         raise SchemaInvalidError("The data has no columns to make a table of.", errorClass="DELTA_EMPTY_DATA")
+    check_partitions_once(partition_columns)
     names = {f.name.lower() for f in schema.fields}
     missing = [c for c in partition_columns if c.lower() not in names]
     if missing:
@@ -141,10 +147,12 @@ def merged(
     *,
     path: str = "",
     widens: Callable[[DataType, DataType], bool] | None = None,
+    small_grow: bool = False,
 ) -> StructType:
     """The table's schema with the columns of ``data`` that it lacks added at the end, at every level.
 
-    A column takes the type of the data where ``widens`` says so of the two types.
+    A column takes the type of the data where ``widens`` says so of the two types; with ``small_grow``
+    also where both are whole numbers of at most 32 bits.
     """
     fields = list(table.fields)
     at = {f.name.lower(): i for i, f in enumerate(fields)}
@@ -153,26 +161,33 @@ def merged(
         if i is None:
             fields.append(f)
         else:
-            kind = _merged_type(fields[i].type, f.type, f"{path}{f.name}", widens)
+            kind = _merged_type(fields[i].type, f.type, f"{path}{f.name}", widens, small_grow)
             fields[i] = fields[i].with_type(kind) if widens is None else with_type_change(fields[i], kind)
     return StructType(tuple(fields))
 
 
 def _merged_type(
-    table: DataType, data: DataType, path: str, widens: Callable[[DataType, DataType], bool] | None
+    table: DataType,
+    data: DataType,
+    path: str,
+    widens: Callable[[DataType, DataType], bool] | None,
+    small_grow: bool,
 ) -> DataType:
     if isinstance(table, StructType) and isinstance(data, StructType):
-        return merged(table, data, path=f"{path}.", widens=widens)
+        return merged(table, data, path=f"{path}.", widens=widens, small_grow=small_grow)
     if isinstance(table, ArrayType) and isinstance(data, ArrayType):
-        element = _merged_type(table.element, data.element, f"{path}.element", widens)
+        element = _merged_type(table.element, data.element, f"{path}.element", widens, small_grow)
         return ArrayType(element, table.contains_null)
     if isinstance(table, MapType) and isinstance(data, MapType):
         return MapType(
-            _merged_type(table.key, data.key, f"{path}.key", widens),
-            _merged_type(table.value, data.value, f"{path}.value", widens),
+            _merged_type(table.key, data.key, f"{path}.key", widens, small_grow),
+            _merged_type(table.value, data.value, f"{path}.value", widens, small_grow),
             table.value_contains_null,
         )
-    return data if table == VOID or (widens is not None and widens(table, data)) else table
+    if table == VOID or (widens is not None and widens(table, data)):
+        return data
+    # Files keep all of these as numbers of 32 bits: the wider type reads what is there.
+    return data if small_grow and table in _SMALL and data in _SMALL[_SMALL.index(table) :] else table
 
 
 def fitted(
@@ -332,6 +347,12 @@ def check_assignable(have: DataType, want: DataType, path: str) -> None:
             return
     if isinstance(have, DecimalType) and isinstance(want, PrimitiveType) and want.name == "string":
         return
+    if want == VOID:
+        raise SchemaInvalidError(
+            f"The column {path} has no type in the table yet, only nulls; the data has {have} there.",
+            hint="Write with mergeSchema = true to give it that type.",
+            errorClass="DELTA_METADATA_MISMATCH",
+        )
     raise SchemaInvalidError(
         f"The column {path} is {want} in the table, and {have} cannot be stored there.",
         hint="Cast it in the query first.",
