@@ -122,6 +122,13 @@ def test_values_of_options_that_make_no_sense(
 
 
 @pytest.mark.usefixtures("no_job")
+def test_a_schema_said_to_a_reader_of_a_table(spark: SparkSession, existing: str) -> None:
+    for reader in (spark.read, spark.readStream):
+        with pytest.raises(OptionError, match="brings its own schema"):
+            reader.format("delta").schema("id INT").load(existing)
+
+
+@pytest.mark.usefixtures("no_job")
 def test_a_path_that_is_not_a_table(spark: SparkSession, table: str, tmp_path: Path) -> None:
     with pytest.raises(NotATableError):
         spark.read.format("delta").load(table)

@@ -14,7 +14,7 @@ from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter
 
 from tidegate.commands.read import read
 from tidegate.commands.write import write
-from tidegate.doors.hooks import frame_of, is_enabled, names_of, notes, session_of, wrap
+from tidegate.doors.hooks import frame_of, is_enabled, names_of, notes, noting_schema, session_of, wrap
 from tidegate.doors.said import format_of, option, options_of, partitions_of, take_notes
 from tidegate.errors import OptionError
 from tidegate.spark.confs import session_defaults
@@ -43,6 +43,7 @@ def serve(name: str, reading: Reading, writing: Writing) -> None:
 def install(reader: type = DataFrameReader, writer: type = DataFrameWriter) -> None:
     """Hang the doors of batch reading and writing: on the classic classes, or on those of Spark Connect."""
     take_notes(reader, writer)
+    wrap(reader, "schema", noting_schema)
     wrap(reader, "load", _load)
     wrap(writer, "mode", _recording_mode)
     wrap(writer, "partitionBy", _recording_partitions)
@@ -75,8 +76,11 @@ def _load(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, path, format, schema, **options)
         given = options_of(self, options)
         where = path or option(given, "path")
-        if schema is not None or where is None or not isinstance(where, str):
-            raise OptionError(f"A table of {chosen} is read from one path, and brings its own schema.")
+        if schema is not None or "schema" in notes(self) or not isinstance(where, str):
+            raise OptionError(
+                f"A table of {chosen} is read from one path, and brings its own schema.",
+                hint="Leave .schema(...) away, and cast what is read.",
+            )
         return _readers[chosen](spark, where, given)
 
     return load

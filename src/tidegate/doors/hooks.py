@@ -167,6 +167,17 @@ def noting_format(original: Callable[..., Any]) -> Callable[..., Any]:
     return format
 
 
+def noting_schema(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``schema`` of a reader: a table brings its own."""
+
+    def schema(self: Any, schema: Any) -> Any:
+        made = original(self, schema)
+        notes(self)["schema"] = schema
+        return made
+
+    return schema
+
+
 def noting_option(original: Callable[..., Any]) -> Callable[..., Any]:
     def option(self: Any, key: str, value: Any) -> Any:
         notes(self)["options"][key] = text(value)

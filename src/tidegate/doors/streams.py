@@ -19,7 +19,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 from tidegate.commands.catalog import location_of
 from tidegate.commands.stream import batch_writer, check_sink, read_stream, table_at, table_for
 from tidegate.doors.catalog import share
-from tidegate.doors.hooks import is_enabled, names_of, notes, wrap
+from tidegate.doors.hooks import is_enabled, names_of, notes, noting_schema, wrap
 from tidegate.doors.hooks import original as original_of
 from tidegate.doors.said import format_of, option, options_of, partitions_of, take_notes
 from tidegate.errors import OptionError, TidegateError
@@ -38,7 +38,7 @@ def install(
 ) -> None:
     """Hang the doors of streams, on a classic session's classes or on those of Spark Connect."""
     take_notes(reader, writer)
-    wrap(reader, "schema", _noting_schema)
+    wrap(reader, "schema", noting_schema)
     wrap(reader, "load", _load)
     wrap(writer, "outputMode", _noting_mode)
     wrap(writer, "partitionBy", _holding("partitions"))
@@ -49,14 +49,6 @@ def install(
     wrap(writer, "toTable", _to_table)
     wrap(query, "exception", _exception)
     wrap(reader, "table", _table)
-
-
-def _noting_schema(original: Callable[..., Any]) -> Callable[..., Any]:
-    def schema(self: Any, schema: Any) -> Any:
-        notes(self)["schema"] = schema
-        return original(self, schema)
-
-    return schema
 
 
 def _noting_mode(original: Callable[..., Any]) -> Callable[..., Any]:
