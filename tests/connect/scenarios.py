@@ -414,6 +414,42 @@ def can_write_search_and_read_an_index_table(spark: SparkSession, path: str) -> 
     assert sorted(r.id for r in read.collect()) == [25, 28]
 
 
+def can_search_an_index_table_in_sql(spark: SparkSession, path: str) -> None:
+    os.environ["TIDEGATE_CACHE_DIR"] = path + "-cache"
+    frame = spark.range(9).selectExpr("id", "concat('request ', id) AS message")
+    writer = frame.write.format("indextables").option("spark.indextables.indexing.typemap.message", "text")
+    writer.save(path)
+    spark.read.format("indextables").load(path)
+    sql_of_the_server = type(spark).sql.__wrapped__
+    sql_of_the_server(spark, f"CREATE TABLE found_by_words USING indextables LOCATION '{path}'").collect()
+    try:
+        for table in ("found_by_words", f"indextables.`{path}`"):
+            assert _answer(spark, f"SELECT id FROM {table} WHERE message TEXTSEARCH '7'") == [(7,)]
+            found = f"SELECT id FROM {table} WHERE id = 1 OR message TEXTSEARCH '7' ORDER BY id"
+            assert _answer(spark, found) == [(1,), (7,)]
+        assert _answer(spark, "SELECT count(*) FROM found_by_words t WHERE t.id > 6") == [(2,)]
+        assert spark.table("found_by_words").count() == 9
+    finally:
+        sql_of_the_server(spark, "DROP TABLE found_by_words").collect()
+
+
+def can_put_frames_into_sql(spark: SparkSession, path: str) -> None:
+    frame = spark.range(4)
+    frame.write.format("delta").save(path)
+    table = f"delta.`{path}`"
+    joined = "SELECT t.id FROM {t} t JOIN {f} f ON t.id = f.id + {n} WHERE f.id > :m ORDER BY t.id"
+    assert spark.sql(joined.replace("{t}", table), {"m": 0}, f=frame, n=1).collect() == [(2,), (3,)]
+    assert spark.sql("SELECT count(*), '{{x}}' FROM {a} JOIN {b} USING (id)", a=frame, b=frame).collect() == [
+        (4, "{x}")
+    ]
+    spark.sql(f"INSERT INTO {table} SELECT id + 10 FROM {{f}} WHERE id > {{n}}", f=frame, n=2)
+    spark.sql(f"MERGE INTO {table} t USING {{f}} s ON t.id = s.id WHEN MATCHED THEN DELETE", f=spark.range(3))
+    spark.sql(f"UPDATE {table} SET id = {{n}} WHERE id = 13", n=14)
+    assert rows(spark, path) == [(3,), (14,)]
+    spark.sql(f"CREATE TABLE delta.`{path}-copy` USING delta AS SELECT * FROM {{f}}", f=frame)
+    assert rows(spark, path + "-copy") == [(0,), (1,), (2,), (3,)]
+
+
 def main(folder: str) -> None:
     os.environ.setdefault("JAVA_HOME", java_home_for_spark())
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -51,8 +51,7 @@ def _sql(original: Callable[..., Any]) -> Callable[..., Any]:
         if not kwargs:
             return run(self, spark_sql, sqlQuery, args)
         if is_connect(self):
-            # The client hands its frames to the server beside the text; only PySpark knows how.
-            return original(self, sqlQuery, args, **kwargs)
+            return _with_frames(self, original, sqlQuery, args, kwargs)
         # As PySpark does it: frames become views for as long as the statement is read.
         formatter = SQLStringFormatter(self)
         try:
@@ -61,3 +60,28 @@ def _sql(original: Callable[..., Any]) -> Callable[..., Any]:
             formatter.clear()
 
     return sql
+
+
+def _with_frames(
+    spark: Any, original: Callable[..., Any], text: str, args: Any, given: dict[str, Any]
+) -> Any:
+    """A text with frames in it, on Spark Connect: the client hands them to the server beside the text.
+
+    Only PySpark knows how. So each has a name while we read the text, and is put back where it stood before
+    the text, or a part of it, goes on.
+    """
+    from pyspark.sql.connect.sql_formatter import SQLStringFormatter as RemoteFormatter
+
+    formatter = RemoteFormatter(spark)
+    named = formatter.format(text, **given)
+    frames = {name: frame for frame, name in formatter._temp_views}
+
+    def spark_sql(part: str, parameters: Any = None) -> Any:
+        held = {name: frame for name, frame in frames.items() if name in part}
+        if held:
+            part = part.replace("{", "{{").replace("}", "}}")
+        for name in held:
+            part = part.replace(name, "{" + name + "}")
+        return original(spark, part, parameters, **held)
+
+    return run(spark, spark_sql, named, args)

@@ -12,18 +12,22 @@ import hashlib
 import json
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from sqlglot.tokenizer_core import TokenType
 
-from tidegate.errors import OptionError, QueryError
+from tidegate.errors import OptionError, QueryError, TidegateError
 from tidegate.index.datasource import FLAGS
 from tidegate.index.named import FORMAT
+from tidegate.spark.jvm import is_connect
+from tidegate.sql import remote
 from tidegate.sql.context import Context
 from tidegate.sql.dialect import at_offset, tokens_of
 from tidegate.sql.index_statements import index_path
 from tidegate.sql.index_tables import location
 from tidegate.sql.names import Name, makes_view, table_names
 from tidegate.sql.narrowing import narrowing, stars
+from tidegate.sql.positions import rewritten, told_back
 from tidegate.sql.references import keeps_text
 from tidegate.sql.searches import Search, marked, searches
 from tidegate.table.index import IndexTable
@@ -50,11 +54,19 @@ def query(context: Context, text: str, arguments: Any = None) -> DataFrame | Non
         view = _view(context, where, asked, shown, narrowed.needed.get(start), views)
         alias = "" if name.alias is None else " AS `" + name.alias.replace("`", "``") + "`"
         changes.append((start, name.ref.end, f"`{view}`{alias}"))
-    new = _changed(text, changes)
+    new = rewritten(text, sorted(changes))
+    if is_connect(context.spark):
+        # The server reads the text again when the query runs.
+        remote.keep(context.spark, views)
+        return context.query(new.text, arguments)
     for view, frame in views.items():
         frame.createOrReplaceTempView(view)
     try:
-        return context.query(new, arguments)
+        return context.query(new.text, arguments)
+    except AnalysisException as e:
+        if isinstance(e, TidegateError):
+            raise
+        raise told_back(e, new) from None
     finally:
         for view in views:
             context.spark.catalog.dropTempView(view)
@@ -77,15 +89,6 @@ def _is_kept(text: str, plain: str, found: list[Search], names: list[Name]) -> b
         errorClass="DELTA_OPERATION_NOT_ALLOWED",
     )
     raise at_offset(error, text, min([s.start for s in found] + paths))
-
-
-def _changed(text: str, changes: list[tuple[int, int, str]]) -> str:
-    """``text`` with the spans replaced; an empty one is a place where something is put in."""
-    out, at = [], 0
-    for start, end, new in sorted(changes):
-        out += [text[at:start], new]
-        at = end + 1
-    return "".join([*out, text[at:]])
 
 
 def _owner(text: str, search: Search, names: list[Name]) -> int:

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.commands import catalog, views
 from tidegate.errors import OptionError
+from tidegate.spark.catalog import INDEX_PROVIDERS
 from tidegate.spark.remote_catalog import quoted, view_of
 from tidegate.sql.names import Name, makes_view, table_names
+from tidegate.sql.positions import rewritten
 from tidegate.sql.references import Changes, Found, references
 
 if TYPE_CHECKING:
@@ -43,11 +45,16 @@ def query(context: Context, text: str, arguments: Any = None) -> DataFrame:
             "have to know their columns.",
             hint="Write CREATE TEMPORARY VIEW, or make the view in a classic session of the same catalog.",
         )
-    known = _made.setdefault(context.spark, set())
-    for name, frame in rewriting.views.items():
+    keep(context.spark, rewriting.views)
+    return context.through(new, arguments)
+
+
+def keep(spark: SparkSession, views: Mapping[str, DataFrame]) -> None:
+    """Make the views that a query reads by name; they stay as long as the session does."""
+    known = _made.setdefault(spark, set())
+    for name, frame in views.items():
         frame.createOrReplaceTempView(name)
         known.add(name)
-    return context.through(new, arguments)
 
 
 class _Rewriting:
@@ -71,12 +78,7 @@ class _Rewriting:
             new = None if inside else self._name(name)
             if new is not None:
                 places[name.ref.start] = (name.ref.end, new)
-        out, at = [], 0
-        for start in sorted(places):
-            end, new = places[start]
-            out += [text[at:start], new]
-            at = end + 1
-        return "".join([*out, text[at:]])
+        return rewritten(text, ((start, *places[start]) for start in sorted(places))).text
 
     def _is_ours(self, found: Found) -> bool:
         return isinstance(found.what, Changes) or self.context.is_ours(found.what)
@@ -102,6 +104,8 @@ class _Rewriting:
         view = None
         if entry is not None and entry.is_delta and entry.location is not None:
             view = self._table(entry)
+        elif entry is not None and entry.is_index and entry.location is not None:
+            view = self._index(entry.location)
         elif entry is not None and entry.is_view:
             view = self._expanded(entry)
         if view is None:
@@ -117,6 +121,18 @@ class _Rewriting:
         if self.follows:
             return self._following(entry.location)
         return quoted(self._view(*self.context.latest_at(entry.location)))
+
+    def _index(self, location: str) -> str:
+        """An index table, whose source the server knows after the client has read one."""
+        from tidegate.table.index import IndexTable
+
+        version = IndexTable.forPath(self.context.spark, location).version
+        return quoted(
+            self._view(
+                f"index:{location}#{version}",
+                lambda: self.context.spark.read.format(INDEX_PROVIDERS[0]).load(location),
+            )
+        )
 
     def _expanded(self, entry: Entry) -> str | None:
         """A view of the catalog, by its query, if that reads Delta tables."""
