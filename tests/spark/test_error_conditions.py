@@ -15,6 +15,7 @@ import pytest
 from pyspark.errors import (
     AnalysisException,
     IllegalArgumentException,
+    ParseException,
     PySparkException,
     UnsupportedOperationException,
 )
@@ -252,6 +253,14 @@ SCENARIOS: dict[str, tuple[Act, type[PySparkException], str, str]] = {
         "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE",
         "a",
     ),
+    "an identity that does not move, in SQL": (
+        lambda g: g.spark.sql(
+            f"CREATE TABLE {g.name} (a BIGINT GENERATED ALWAYS AS IDENTITY (INCREMENT BY 0)) USING delta"
+        ),
+        ParseException,
+        "IDENTITY_COLUMNS_ILLEGAL_STEP",
+        "step 0",
+    ),
     "a column generated from none": (
         lambda g: (
             g.builder().addColumn("a", "int").addColumn("b", "int", generatedAlwaysAs="no + 1").execute()
@@ -343,6 +352,24 @@ SCENARIOS: dict[str, tuple[Act, type[PySparkException], str, str]] = {
         AnalysisException,
         "DELTA_VERSION_INVALID",
         "startingVersion",
+    ),
+    "a change feed with a version to travel to": (
+        lambda g: g.rows().read(readChangeFeed="true", startingVersion="0", versionAsOf="0"),
+        AnalysisException,
+        "DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS",
+        "versionAsOf",
+    ),
+    "a change feed with two beginnings": (
+        lambda g: g.rows().read(readChangeFeed="true", startingVersion="0", startingTimestamp="2026-01-01"),
+        AnalysisException,
+        "DELTA_MULTIPLE_CDC_BOUNDARY",
+        "startingTimestamp",
+    ),
+    "a stream with a version to travel to": (
+        lambda g: g.rows().spark.readStream.format("delta").option("versionAsOf", 0).load(g.path),
+        AnalysisException,
+        "DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS",
+        "versionAsOf",
     ),
     "a change feed from a version to come": (
         lambda g: g.rows().read(readChangeFeed="true", startingVersion="5"),

@@ -22,7 +22,10 @@ def _bound(given: Options, which: str) -> int | str | None:
     """One end of a change feed: a version as a number, a timestamp as text."""
     version, timestamp = given.get(f"{which}Version"), given.get(f"{which}Timestamp")
     if version is not None and timestamp is not None:
-        raise OptionError(f"{which}Version and {which}Timestamp exclude each other.")
+        raise OptionError(
+            f"{which}Version and {which}Timestamp exclude each other.",
+            errorClass="DELTA_MULTIPLE_CDC_BOUNDARY",
+        )
     if version is not None and not version.isdecimal():
         raise OptionError(
             f"{which}Version is {version!r}; it is a whole number.", errorClass="DELTA_VERSION_INVALID"
@@ -70,6 +73,13 @@ def read(
     """
     given = Options(options or {}, READ)
     if given.flag("readChangeFeed"):
+        for name in ("versionAsOf", "timestampAsOf"):
+            if given.get(name) is not None:
+                raise OptionError(
+                    f"A change feed goes from one version to another; it does not take {name}.",
+                    hint="Say where it ends with endingVersion or endingTimestamp.",
+                    errorClass="DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS",
+                )
         return changes_between(
             spark,
             url,

@@ -135,7 +135,10 @@ def stream_options(options: Mapping[str, str]) -> StreamOptions:
     given = Options(options, READ_STREAM)
     version, timestamp = given.get("startingVersion"), given.get("startingTimestamp")
     if version is not None and timestamp is not None:
-        raise OptionError("startingVersion and startingTimestamp exclude each other.")
+        raise OptionError(
+            "startingVersion and startingTimestamp exclude each other.",
+            errorClass="DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET",
+        )
     if timestamp is not None:
         milliseconds(timestamp)
     exclude = given.get("excludeRegex")
@@ -169,7 +172,12 @@ def _refuse_unserved(options: Mapping[str, str]) -> None:
     for key in options:
         name = known.get(key.lower())
         if name is not None:
-            raise OptionError(f"A stream does not take the option {name}.", hint=_NOT_SERVED[name])
+            travels = name.endswith("AsOf")
+            raise OptionError(
+                f"A stream does not take the option {name}.",
+                hint=_NOT_SERVED[name],
+                errorClass="DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS" if travels else None,
+            )
 
 
 # ---------------------------------------------------------------------------- sink

@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 from tidegate.commands import catalog, retention
 from tidegate.commands.clone import clone
 from tidegate.commands.convert import clone_parquet
-from tidegate.errors import OptionError, TableExistsError, TableNotFoundError
+from tidegate.errors import OptionError, SqlSyntaxError, TableExistsError, TableNotFoundError
 from tidegate.spark.confs import conf, log_at
 from tidegate.sql import nodes
 from tidegate.sql.context import Context
@@ -206,6 +206,12 @@ def field_of(column: nodes.ColumnDef) -> T.StructField:
     if column.generated is not None:
         metadata["delta.generationExpression"] = column.generated
     if column.identity is not None:
+        if column.identity.step == 0:
+            raise SqlSyntaxError(
+                f"The identity column {column.name[-1]} has the step 0, so it would number nothing.",
+                hint="Write INCREMENT BY 1, or another step.",
+                errorClass="IDENTITY_COLUMNS_ILLEGAL_STEP",
+            )
         generator = IdentityGenerator(column.identity.start, column.identity.step)
         metadata.update(identity_metadata(generator, explicit=not column.identity.always))
     return T.StructField(column.name[-1], T.DataType.fromDDL(column.type), column.nullable, metadata)
