@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
@@ -222,3 +222,12 @@ def test_a_replacement_gives_features_back_where_the_session_allows_it(
         assert "deletionVectors" not in replaced()
     spark.range(3).toDF("c").write.format("delta").mode("append").save(table)
     assert DeltaTable.forPath(spark, table).toDF().count() == 3
+
+
+def test_a_path_may_come_with_settings_of_file_systems_alone(spark: SparkSession, table: str) -> None:
+    spark.range(2).write.format("delta").save(table)
+    settings = {"fs.fake.impl": "org.example.Fake", "dfs.replication": "1"}
+    assert DeltaTable.forPath(spark, table, hadoopConf=settings).toDF().count() == 2
+    with pytest.raises(IllegalArgumentException, match=r"spark\.x") as refused:
+        DeltaTable.forPath(spark, table, {"spark.x": "1"})
+    assert refused.value.getCondition() == "DELTA_TABLE_FOR_PATH_UNSUPPORTED_HADOOP_CONF"

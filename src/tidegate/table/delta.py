@@ -32,7 +32,7 @@ from tidegate.table.alterations import Alterations
 from tidegate.table.builder import DeltaTableBuilder
 from tidegate.table.features import Features
 from tidegate.table.optimize import DeltaOptimizeBuilder
-from tidegate.table.values import check_clone, checked, checked_values
+from tidegate.table.values import check_clone, check_hadoop, checked, checked_values
 
 if TYPE_CHECKING:
     from tidegate.commands.create import Mode
@@ -56,6 +56,7 @@ class DeltaTable(Alterations, Features):
         cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] | None = None
     ) -> DeltaTable:
         """The table at a path; an error if there is none."""
+        check_hadoop(hadoopConf)
         log = TableLog.at(path)
         with naming.looking_for(path):
             load(log)

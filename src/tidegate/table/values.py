@@ -7,6 +7,8 @@ from typing import Any
 
 from pyspark.sql import Column
 
+from tidegate.errors import OptionError
+
 
 def is_column(value: Any) -> bool:
     """A column of a classic session or of Connect."""
@@ -20,6 +22,16 @@ def checked(condition: str | Column | None) -> str | Column | None:
             f"'condition' must be a Spark SQL Column or a string (SQL), not {type(condition).__name__}"
         )
     return condition
+
+
+def check_hadoop(given: Mapping[str, str] | None) -> None:
+    """Settings of file systems alone may come with a path."""
+    for key in given or {}:
+        if not str(key).startswith(("fs.", "dfs.")):
+            raise OptionError(
+                f"{key} is no setting of a file system: forPath takes keys that begin with fs. or dfs.",
+                errorClass="DELTA_TABLE_FOR_PATH_UNSUPPORTED_HADOOP_CONF",
+            )
 
 
 def checked_values(given: Mapping[str, str | Column] | None, name: str) -> Mapping[str, str | Column]:
