@@ -60,7 +60,7 @@ _METRICS = "the plan is the server's, and its scans cannot be asked"
 _LISTENER = "Spark Connect has no JVM in which a listener could stand"
 _GAPS = "a client does not know how many partitions a frame has, and numbers with gaps"
 _MOVED = "a managed table cannot be moved by a client, and is refused by name"
-_TESTING = "a server in its testing mode refuses what Spark's own optimizer does to variants"
+_TESTING = "a server in its testing mode refuses what Spark's own optimizer does to the plan"
 
 # What a Connect client cannot do, or has no way to show.
 CLASSIC_ONLY: dict[str, str] = {
@@ -69,6 +69,7 @@ CLASSIC_ONLY: dict[str, str] = {
     "test_delete.py::test_a_predicate_on_partitions_reads_no_file": _JOBS,
     "test_identity.py::test_one_partition_is_numbered_without_gaps": _GAPS,
     "test_identity.py::test_values_may_be_given_where_they_are_generated_by_default": _GAPS,
+    "test_read_schemas.py::test_commands_go_on_with_columns_that_hold_no_null": _TESTING,
     "test_stream_source.py::test_filters_of_the_query_leave_files_unread": _NATIVE,
     "test_views_and_metrics.py::test_all_scans_of_one_query_see_one_version": _METRICS,
     "test_views_and_metrics.py::test_metrics_tell_the_files_considered_pruned_and_read": _METRICS,

@@ -22,8 +22,7 @@ from tidegate.opening import milliseconds
 from tidegate.schema.types import LONG, STRING, TIMESTAMP, StructField, StructType
 from tidegate.spark.confs import conf
 from tidegate.spark.scan.change_files import CHANGE, FILES, TIME, VERSION, ChangeFiles
-from tidegate.spark.scan.native import FilePlanner, live_rows
-from tidegate.spark.scan.projection import Layout
+from tidegate.spark.scan.native import FilePlanner, layout_of, live_rows
 
 
 def changes_between(
@@ -101,7 +100,7 @@ def _last_before(log: TableLog, latest: Snapshot, text: str) -> int:
 
 def _frame(spark: SparkSession, found: ChangeFiles) -> DataFrame:
     """All changes as one DataFrame: the table's columns, then what changed, and when."""
-    layout = Layout.of(found.shape.metadata)
+    layout = layout_of(spark, found.shape)
     constants = StructType((StructField(VERSION, LONG), StructField(TIME, TIMESTAMP)))
     kind = StructField(CHANGE, STRING)
     ways = [

@@ -236,6 +236,23 @@ _PARAMETRIC = re.compile(
 )
 
 
+def nullable(schema: StructType) -> StructType:
+    """The schema with null allowed everywhere: what is not null is a constraint, not a type."""
+    return StructType(
+        tuple(StructField(f.name, nullable_type(f.type), True, f.metadata) for f in schema.fields)
+    )
+
+
+def nullable_type(kind: DataType) -> DataType:
+    if isinstance(kind, StructType):
+        return nullable(kind)
+    if isinstance(kind, ArrayType):
+        return ArrayType(nullable_type(kind.element), True)
+    if isinstance(kind, MapType):
+        return MapType(nullable_type(kind.key), nullable_type(kind.value), True)
+    return kind
+
+
 def is_geospatial(t: DataType) -> bool:
     """Whether a type is a geometry or a geography, with or without its reference system."""
     return isinstance(t, PrimitiveType) and t.name.lower().startswith(("geometry", "geography"))

@@ -277,7 +277,7 @@ def scan(
 
     With ``follow`` a stream that the DataFrame is part of sees the latest version with each batch.
     """
-    layout = Layout.of(snapshot.metadata)
+    layout = layout_of(spark, snapshot)
     if narrow_decimals(layout):
         listed = files if files is not None else snapshot.files(columns=FILE_COLUMNS)
         ways = by_stored_type(snapshot, layout, listed) or [(layout, listed)]
@@ -302,6 +302,11 @@ def _scan(
     named = zip(snapshot.schema.fields, layout.columns(), strict=True)
     planner = FilePlanner(spark, snapshot, less, files, follow)
     return live_rows(planner).select(*(c for f, c in named if f in kept))
+
+
+def layout_of(spark: SparkSession, snapshot: Snapshot) -> Layout:
+    """How a snapshot is read in a session; a user's schema for files says nothing of nulls to Spark."""
+    return Layout.of(snapshot.metadata, loose=portable.serves(spark, snapshot.url))
 
 
 def live_rows(planner: FilePlanner) -> DataFrame:

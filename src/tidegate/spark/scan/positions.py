@@ -30,7 +30,7 @@ from tidegate.log.snapshot import Snapshot
 from tidegate.metadata import Metadata
 from tidegate.schema.mapping import mapping_mode, physical_to_logical
 from tidegate.schema.types import INTEGER, LONG, STRING, StructField, StructType
-from tidegate.spark.scan.native import FilePlanner, live_rows
+from tidegate.spark.scan.native import FilePlanner, layout_of, live_rows
 from tidegate.spark.scan.native import row_index as row_index_in_file
 from tidegate.spark.scan.projection import Layout
 from tidegate.spark.scan.widening import by_stored_type, narrow_decimals
@@ -105,7 +105,7 @@ def places(
     """``positioned`` with ``NUMBER`` and ``PLACE``; files are numbered in their order, or as told."""
     listed = files.select(FILE_COLUMNS) if files is not None else snapshot.files(columns=FILE_COLUMNS)
     counted = list(range(listed.num_rows)) if numbers is None else list(numbers)
-    layout = Layout.of(snapshot.metadata)
+    layout = layout_of(spark, snapshot)
     given = _with_constants(listed, layout, counted)
     if narrow_decimals(layout):
         ways = by_stored_type(snapshot, layout, given) or [(layout, given)]

@@ -20,7 +20,16 @@ from pyspark.sql.types import StructType as SparkStruct
 from tidegate.metadata import Metadata
 from tidegate.schema.columns import users_metadata
 from tidegate.schema.mapping import ID, Mode, mapping_mode, physical_name
-from tidegate.schema.types import VOID, ArrayType, DataType, DecimalType, MapType, StructField, StructType
+from tidegate.schema.types import (
+    VOID,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    StructField,
+    StructType,
+    nullable,
+)
 
 FIELD_ID = "parquet.field.id"
 _METADATA = "_metadata"
@@ -41,17 +50,21 @@ class Layout:
     mode: Mode
     data: StructType
     partitions: StructType
+    # Whether Spark is told that any value may be null, whatever the table says.
+    loose: bool = False
 
     @classmethod
-    def of(cls, metadata: Metadata) -> Layout:
+    def of(cls, metadata: Metadata, *, loose: bool = False) -> Layout:
         mode = mapping_mode(metadata)
         names = {c.lower() for c in metadata.partition_columns}
-        data = [f for f in metadata.schema.fields if f.name.lower() not in names]
+        schema = nullable(metadata.schema) if loose else metadata.schema
+        data = [f for f in schema.fields if f.name.lower() not in names]
         return cls(
             metadata,
             mode,
             StructType(tuple(p for f in data if (p := _physical(f, mode)) is not None)),
             StructType(tuple(_bare(f, mode) for f in metadata.partition_schema.fields)),
+            loose,
         )
 
     def physical(self, field: StructField) -> str:
@@ -62,7 +75,8 @@ class Layout:
         """The table's columns over the relation's, in order."""
         out = []
         stored = {f.name: f.type for f in (*self.data.fields, *self.partitions.fields)}
-        for f in self.metadata.schema.fields:
+        schema = nullable(self.metadata.schema) if self.loose else self.metadata.schema
+        for f in schema.fields:
             physical = physical_name(f, self.mode)
             column = F.col(_quoted(physical)) if f.type != VOID else F.lit(None).cast("void")
             logical = _logical(column, f.type, self.mode)

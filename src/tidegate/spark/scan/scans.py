@@ -19,7 +19,6 @@ from tidegate.files.predicate import parse
 from tidegate.log.snapshot import Snapshot
 from tidegate.spark.scan import native
 from tidegate.spark.scan.native import live_rows
-from tidegate.spark.scan.projection import Layout
 from tidegate.spark.skipping import narrowing
 
 __all__ = ["live_rows", "positioned", "scan"]
@@ -68,7 +67,7 @@ def positioned(spark: SparkSession, snapshot: Snapshot, files: pa.Table | None =
     from tidegate.spark.scan.widening import by_stored_type, narrow_decimals
 
     listed = files if files is not None else snapshot.files(columns=positions.FILE_COLUMNS)
-    layout = Layout.of(snapshot.metadata)
+    layout = native.layout_of(spark, snapshot)
     given = positions._with_constants(listed, layout, list(range(listed.num_rows)))
     ways = by_stored_type(snapshot, layout, given) if narrow_decimals(layout) else [(layout, given)]
     frames = [

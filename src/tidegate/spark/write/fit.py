@@ -40,6 +40,8 @@ from tidegate.schema.types import (
     StructField,
     StructType,
     duplicate_columns,
+    nullable,
+    nullable_type,
     parse_schema,
 )
 from tidegate.schema.widening import with_type_change
@@ -64,21 +66,6 @@ def schema_of(frame: DataFrame) -> StructType:
 def _own(field: StructField) -> StructField:
     kept = users_metadata(field)
     return field if kept == field.metadata else StructField(field.name, field.type, field.nullable, kept)
-
-
-def nullable(schema: StructType) -> StructType:
-    """The schema with null allowed everywhere: what is not null is a constraint, not a type."""
-    return StructType(tuple(StructField(f.name, _nullable(f.type), True, f.metadata) for f in schema.fields))
-
-
-def _nullable(kind: DataType) -> DataType:
-    if isinstance(kind, StructType):
-        return nullable(kind)
-    if isinstance(kind, ArrayType):
-        return ArrayType(_nullable(kind.element), True)
-    if isinstance(kind, MapType):
-        return MapType(_nullable(kind.key), _nullable(kind.value), True)
-    return kind
 
 
 def check_columns(schema: StructType, partition_columns: tuple[str, ...]) -> None:
@@ -224,7 +211,7 @@ def fitted(
     for f in metadata.schema.fields:
         key = f.name.lower()
         found = by_name.get(key)
-        want = _nullable(f.type)
+        want = nullable_type(f.type)
         if found is not None:
             check_assignable(found.type, f.type, f.name)
             column = _quoted(found.name)
@@ -259,8 +246,8 @@ def physical(frame: DataFrame, metadata: Metadata, keep: Sequence[str] = ()) -> 
         if f.type == VOID:
             continue
         column = _quoted(f.name)
-        target = _nullable(_physical_type(f.type, mode))
-        if target != _nullable(f.type):
+        target = nullable_type(_physical_type(f.type, mode))
+        if target != nullable_type(f.type):
             column = column.cast(spark_type(target))
         tags = {FIELD_ID: f.metadata[ID]} if mode != "none" and ID in f.metadata else {}
         columns.append(column.alias(physical_name(f, mode), metadata=tags))
@@ -302,18 +289,18 @@ def _cast(column: Column, have: DataType, want: DataType, mode: Mode) -> Column:
                 continue
             found = by_name.get(f.name.lower())
             if found is None:
-                inner = F.lit(None).cast(spark_type(_nullable(_physical_type(f.type, mode))))
+                inner = F.lit(None).cast(spark_type(nullable_type(_physical_type(f.type, mode))))
             else:
                 inner = _cast(column.getField(found.name), found.type, f.type, mode)
             parts.append(inner.alias(physical_name(f, mode)))
         whole = F.when(column.isNotNull(), F.struct(*parts))
-        return whole.cast(spark_type(_nullable(_physical_type(want, mode))))
+        return whole.cast(spark_type(nullable_type(_physical_type(want, mode))))
     if isinstance(have, ArrayType) and isinstance(want, ArrayType) and have.element != want.element:
         return F.transform(column, lambda x: _cast(x, have.element, want.element, mode))
     if isinstance(have, MapType) and isinstance(want, MapType) and have != want:
         keyed = F.transform_keys(column, lambda k, _: _cast(k, have.key, want.key, mode))
         return F.transform_values(keyed, lambda _, v: _cast(v, have.value, want.value, mode))
-    return column.cast(spark_type(_nullable(_physical_type(want, mode))))
+    return column.cast(spark_type(nullable_type(_physical_type(want, mode))))
 
 
 def check_assignable(have: DataType, want: DataType, path: str) -> None:
