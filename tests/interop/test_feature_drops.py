@@ -88,8 +88,10 @@ def test_delta_spark_reads_every_version_after_our_drop_and_goes_on(
     assert table.rows() == sorted([*table.now(), 77])
     table.expected[table.load().version] = table.rows()
     # The newest version needs nothing that VACUUM takes, whatever else that is.
-    peer.run("spark.conf.set('spark.databricks.delta.retentionDurationCheck.enabled', 'false')\nNone")
+    check = "spark.databricks.delta.retentionDurationCheck.enabled"
+    peer.run(f"spark.conf.set('{check}', 'false')\nNone")
     peer.sql(f"VACUUM {place} RETAIN 0 HOURS")
+    peer.run(f"spark.conf.unset('{check}')\nNone")
     assert table.rows() == theirs(peer, tmp_path) == table.now()
     assert [f.code for f in verify(table.log).errors] == []
 

@@ -25,12 +25,15 @@ def as_strings(schema: StructType) -> StructType:
 
 def refreshed(schema: StructType) -> StructType:
     """A schema that has changed, with every column's lengths said of the type that it has now."""
-    return StructType(tuple(_as_string(f, _with_lengths(f)) for f in schema.fields))
+    return StructType(tuple(_as_string(f, described(f)) for f in schema.fields))
 
 
 def is_current(field: StructField) -> bool:
     """Whether what a column says of lengths is said of the type that it has."""
-    return KEY not in field.metadata or str(_spelled(_with_lengths(field))) == field.metadata[KEY]
+    if KEY not in field.metadata:
+        return True
+    said = _said(field)
+    return said is not None and str(_spelled(described(field))).lower() == str(_spelled(said)).lower()
 
 
 def _as_string(field: StructField, kind: DataType) -> StructField:
@@ -42,9 +45,15 @@ def _as_string(field: StructField, kind: DataType) -> StructField:
     return field.with_type(plain).with_metadata({KEY: text})
 
 
-def _with_lengths(field: StructField) -> DataType:
-    """The type of a column with the lengths that it, or a field inside, says."""
+def described(field: StructField) -> DataType:
+    """The type of a column as users described it: with the lengths that it, or a field inside, says."""
     return _joined(field.type, _said(field))
+
+
+def length_of(kind: DataType) -> tuple[str, int] | None:
+    """``char`` or ``varchar``, and how long; None for other types."""
+    found = _LENGTH.fullmatch(kind.name) if isinstance(kind, PrimitiveType) else None
+    return (found[1].lower(), int(found[2])) if found else None
 
 
 def _said(field: StructField) -> DataType | None:
@@ -61,9 +70,7 @@ def _joined(kind: DataType, said: DataType | None) -> DataType:
     if isinstance(kind, MapType):
         key, value = (said.key, said.value) if isinstance(said, MapType) else (None, None)
         return MapType(_joined(kind.key, key), _joined(kind.value, value), kind.value_contains_null)
-    return (
-        said if kind == STRING and isinstance(said, PrimitiveType) and _LENGTH.fullmatch(said.name) else kind
-    )
+    return said if said is not None and kind == STRING and length_of(said) is not None else kind
 
 
 def _joined_field(field: StructField, at: int, kind: StructType, said: DataType | None) -> StructField:
@@ -143,12 +150,9 @@ def with_length(field: StructField, kind: DataType) -> StructField | None:
     """
     if field.type != STRING or without_lengths(kind) != STRING:
         return None
-    old, new = field.metadata.get(KEY), str(_spelled(kind))
-    if kind == STRING:
-        return field.with_metadata({KEY: None})
-    if old == new:
-        return field
-    was, wanted = _LENGTH.fullmatch(old or ""), _LENGTH.fullmatch(new)
-    if was is None or wanted is None or wanted[1] == "char" or int(wanted[2]) < int(was[2]):
+    was, wanted = length_of(described(field)), length_of(kind)
+    if wanted is None or was == wanted:
+        return field.with_metadata({KEY: None if wanted is None else str(_spelled(kind))})
+    if was is None or wanted[0] == "char" or wanted[1] < was[1]:
         return None
-    return field.with_metadata({KEY: new})
+    return field.with_metadata({KEY: str(_spelled(kind))})

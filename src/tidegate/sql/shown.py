@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import cast
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -14,11 +13,10 @@ from tidegate.commands.detail import detail, location
 from tidegate.errors import SchemaInvalidError
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.schema.columns import default_columns, generated_columns, identity_columns
-from tidegate.schema.lengths import is_current
+from tidegate.schema.lengths import described
 from tidegate.schema.types import StructField, StructType
 from tidegate.spark.catalog import SESSION_CATALOG
 from tidegate.spark.scan.projection import spark_type
-from tidegate.spark.write.lengths import described
 from tidegate.sql import nodes
 from tidegate.sql.context import Context
 from tidegate.sql.parameters import literal
@@ -161,7 +159,7 @@ def create_statement(context: Context, node: nodes.Show, snapshot: Snapshot) -> 
 
 def _declared(field: StructField, schema: StructType) -> str:
     """A column as CREATE TABLE declares it."""
-    text = f"{_quoted(field.name)} {_type(_as_described(field))}"
+    text = f"{_quoted(field.name)} {_type(spark_type(described(field)))}"
     text += "" if field.nullable else " NOT NULL"
     default = next((d.current for d in default_columns(schema) if d.name == field.name), None)
     text += "" if default is None else f" DEFAULT {default}"
@@ -174,12 +172,6 @@ def _declared(field: StructField, schema: StructType) -> str:
     if field.metadata.get("comment"):
         text += f" COMMENT {literal(field.metadata['comment'])}"
     return text
-
-
-def _as_described(field: StructField) -> T.DataType:
-    """The type of a column, with the lengths that users gave it while they still fit what is stored."""
-    said = described(field) if is_current(field) else None
-    return said or cast(T.DataType, spark_type(field.type))
 
 
 def _type(kind: T.DataType) -> str:

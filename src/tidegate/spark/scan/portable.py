@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import CharType, IntegerType, LongType
+from pyspark.sql.types import IntegerType, LongType
 from pyspark.sql.types import StructField as SparkField
 from pyspark.sql.types import StructType as SparkStruct
 
@@ -41,7 +41,7 @@ from tidegate.spark.places import place_of
 from tidegate.spark.scan import vectors
 from tidegate.spark.scan.projection import FIELD_ID, file_metadata, spark_type
 from tidegate.spark.scan.readers import MARK, Reading, reading
-from tidegate.spark.write.lengths import described
+from tidegate.spark.write.lengths import filled
 
 if TYPE_CHECKING:
     from tidegate.log.snapshot import Snapshot
@@ -86,19 +86,10 @@ def relation(planner: FilePlanner) -> DataFrame:
         described = _described(planner, files, by_spark)
         frame = frame.join(F.broadcast(described), _KEY)
     names = [*data, *(c["name"] for c in constants)]
-    fields = {f.name: f for f in planner.physical.fields}
-    filled = [_quoted(n) if by_spark and n in data else _filled(n, fields.get(n)) for n in names]
-    return frame.select(*filled, _ROW)
-
-
-def _filled(name: str, field: StructField | None) -> Column:
-    """A column that Spark's reader did not see: a char is at least as long as its type, whoever wrote it."""
-    column = _quoted(name)
-    kind = None if field is None else described(field)
-    if not isinstance(kind, CharType):
-        return column
-    filled = F.when(F.length(column) < kind.length, F.rpad(column, kind.length, " ")).otherwise(column)
-    return filled.alias(name)
+    # What Spark's own reader sees it fills up itself.
+    others = planner.layout.partitions.fields if by_spark else planner.physical.fields
+    chars = {f.name: filled(_quoted(f.name), f) for f in others}
+    return frame.select(*(chars.get(n, _quoted(n)) for n in names), _ROW)
 
 
 def row_index() -> Column:

@@ -9,72 +9,50 @@ from __future__ import annotations
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, CharType, DataType, MapType, StructType, VarcharType
 
-from tidegate.schema.lengths import KEY
-from tidegate.schema.types import ArrayType as OurArray
-from tidegate.schema.types import DataType as OurType
-from tidegate.schema.types import MapType as OurMap
-from tidegate.schema.types import StructField
-from tidegate.schema.types import StructType as OurStruct
+from tidegate.schema.lengths import described, length_of, without_lengths
+from tidegate.schema.types import ArrayType, DataType, MapType, StructField, StructType
 from tidegate.spark.write.constraints import LENGTH, Constraint, violation
-
-
-def described(field: StructField) -> DataType | None:
-    """The type of a column as users described it, where lengths are part of it."""
-    text = field.metadata.get(KEY)
-    return DataType.fromDDL(text) if isinstance(text, str) else None
 
 
 def bounded(column: Column, field: StructField) -> Column:
     """A column as it is stored: every char and varchar in it cut, filled up or refused."""
-    return _bounded(column, field.type, described(field), field.name)
+    return _bounded(column, described(field), field.name)
 
 
-def _bounded(column: Column, stored: OurType, said: DataType | None, path: str) -> Column:
-    """``said`` may be older than ``stored``: fields that it lacks say for themselves what they are."""
-    if isinstance(said, CharType | VarcharType):
-        return _cut(column, said, path)
-    if isinstance(stored, OurStruct):
-        inside = {f.name.lower(): f.dataType for f in said.fields} if isinstance(said, StructType) else {}
-        kinds = [inside.get(f.name.lower()) or described(f) for f in stored.fields]
-        if not any(_has_lengths(f.type, k) for f, k in zip(stored.fields, kinds, strict=True)):
-            return column
+def _bounded(column: Column, kind: DataType, path: str) -> Column:
+    if without_lengths(kind) == kind:
+        return column
+    if isinstance(kind, ArrayType):
+        return F.transform(column, lambda x: _bounded(x, kind.element, f"{path}.element"))
+    if isinstance(kind, MapType):
+        keyed = F.transform_keys(column, lambda k, _: _bounded(k, kind.key, f"{path}.key"))
+        return F.transform_values(keyed, lambda _, v: _bounded(v, kind.value, f"{path}.value"))
+    if isinstance(kind, StructType):
         parts = [
-            _bounded(column.getField(f.name), f.type, k, f"{path}.{f.name}").alias(f.name)
-            for f, k in zip(stored.fields, kinds, strict=True)
+            _bounded(column.getField(f.name), f.type, f"{path}.{f.name}").alias(f.name) for f in kind.fields
         ]
         return F.when(column.isNotNull(), F.struct(*parts))
-    if not _has_lengths(stored, said):
-        return column
-    if isinstance(stored, OurArray):
-        element = said.elementType if isinstance(said, ArrayType) else None
-        return F.transform(column, lambda x: _bounded(x, stored.element, element, f"{path}.element"))
-    assert isinstance(stored, OurMap)
-    key, value = (said.keyType, said.valueType) if isinstance(said, MapType) else (None, None)
-    keyed = F.transform_keys(column, lambda k, _: _bounded(k, stored.key, key, f"{path}.key"))
-    return F.transform_values(keyed, lambda _, v: _bounded(v, stored.value, value, f"{path}.value"))
+    return _cut(column, kind, path)
 
 
-def _has_lengths(stored: OurType, said: DataType | None) -> bool:
-    if isinstance(stored, OurArray):
-        return _has_lengths(stored.element, said.elementType if isinstance(said, ArrayType) else None)
-    if isinstance(stored, OurMap):
-        key, value = (said.keyType, said.valueType) if isinstance(said, MapType) else (None, None)
-        return _has_lengths(stored.key, key) or _has_lengths(stored.value, value)
-    if isinstance(stored, OurStruct):
-        inside = {f.name.lower(): f.dataType for f in said.fields} if isinstance(said, StructType) else {}
-        return any(_has_lengths(f.type, inside.get(f.name.lower()) or described(f)) for f in stored.fields)
-    return isinstance(said, CharType | VarcharType)
-
-
-def _cut(column: Column, kind: CharType | VarcharType, path: str) -> Column:
-    size = kind.length
-    short = F.rpad(column, size, " ") if isinstance(kind, CharType) else column
+def _cut(column: Column, kind: DataType, path: str) -> Column:
+    found = length_of(kind)
+    assert found is not None
+    which, size = found
+    short = F.rpad(column, size, " ") if which == "char" else column
     fits = F.length(F.rtrim(column)) <= size
-    rule = Constraint(f"{LENGTH}{path}", kind.simpleString())
+    rule = Constraint(f"{LENGTH}{path}", f"{which}({size})")
     return (
         F.when(column.isNull() | (F.length(column) <= size), short)
         .when(fits, F.substring(column, 1, size))
         .otherwise(violation(rule, column))
     )
+
+
+def filled(column: Column, field: StructField) -> Column:
+    """A column that is read: a char is at least as long as its type, whoever wrote it."""
+    which, size = length_of(described(field)) or ("", 0)
+    if which != "char":
+        return column
+    return F.when(F.length(column) < size, F.rpad(column, size, " ")).otherwise(column).alias(field.name)
