@@ -40,11 +40,10 @@ from tidegate.schema.types import (
     INTEGER,
     LONG,
     STRING,
-    ArrayType,
     DataType,
-    MapType,
     StructField,
     StructType,
+    nullable,
     parse_schema,
 )
 from tidegate.spark.write import statistics as written
@@ -165,28 +164,16 @@ def _footer(log: TableLog, file: FileInfo) -> tuple[pq.FileMetaData, StructType]
     try:
         text = (metadata.metadata or {}).get(_SPARK_SCHEMA)
         if text is not None:
-            return metadata, _nullable(parse_schema(text.decode()))
-        return metadata, _nullable(from_arrow_schema(metadata.schema.to_arrow_schema()))
+            return metadata, _described(parse_schema(text.decode()))
+        return metadata, _described(from_arrow_schema(metadata.schema.to_arrow_schema()))
     except TidegateError as e:
         raise e.at(table=log.url, file=file.name) from None
 
 
-def _nullable(schema: StructType) -> StructType:
-    def one(kind: DataType) -> DataType:
-        if isinstance(kind, StructType):
-            return _nullable(kind)
-        if isinstance(kind, ArrayType):
-            return ArrayType(one(kind.element), True)
-        if isinstance(kind, MapType):
-            return MapType(one(kind.key), one(kind.value), True)
-        return kind
-
-    keep = ("comment",)
-    return StructType(
-        tuple(
-            StructField(f.name, one(f.type), True, {k: v for k, v in f.metadata.items() if k in keep})
-            for f in schema.fields
-        )
+def _described(schema: StructType) -> StructType:
+    """The columns of a file as a table has them: null is allowed, and of the metadata comments stay."""
+    return nullable(schema).transform(
+        lambda _, f: f.with_metadata({key: None for key in f.metadata if key != "comment"})
     )
 
 

@@ -29,14 +29,13 @@ def made(protocol: Any = None) -> RawTable:
     return table
 
 
-def told(table: RawTable, **settings: object) -> Snapshot:
+def told(table: RawTable, said: Settings) -> Snapshot:
     """The table as a session opens it that says these settings."""
-    said = Settings(**settings)  # type: ignore[arg-type]
     return load(replace(table.log, settings=lambda: said))
 
 
 def checkpoint(table: RawTable, size: int | None) -> Written:
-    return write_checkpoint(told(table, part_size=size), policy="classic")
+    return write_checkpoint(told(table, Settings(part_size=size)), policy="classic")
 
 
 def without_commits(table: RawTable) -> RawTable:
@@ -69,7 +68,7 @@ def test_a_table_with_the_feature_of_sidecars_gets_no_parts() -> None:
 
 def test_the_next_commits_and_checkpoints_stand_on_the_parts() -> None:
     table = made()
-    snapshot = told(table, part_size=4)
+    snapshot = told(table, Settings(part_size=4))
     write_checkpoint(snapshot, policy="classic")
     table.commit(add("late.parquet", 1, stats=stats(1, 1, 1)))
     assert seen(snapshot.update()) == table.state()
@@ -121,7 +120,7 @@ def test_how_many_parts(actions: int, size: int | None, parts: int) -> None:
 def test_sidecars_and_the_top_level_follow_the_session() -> None:
     table = made(features("v2Checkpoint"))
     expected = table.state()
-    written = write_checkpoint(told(table, part_size=5, top_level="parquet"), policy="v2")
+    written = write_checkpoint(told(table, Settings(part_size=5, top_level="parquet")), policy="v2")
     assert written.checkpoint.files[0].name.extension == "parquet"
     assert len([n for n in table.names() if "_sidecars/" in n]) == -(-FILES // 5)
     assert seen(without_commits(table).load()) == expected
@@ -129,6 +128,6 @@ def test_sidecars_and_the_top_level_follow_the_session() -> None:
 
 def test_the_hint_goes_without_its_checksum_where_the_session_wants_none() -> None:
     table = made()
-    write_checkpoint(told(table, hint_checksum=False))
+    write_checkpoint(told(table, Settings(hint_checksum=False)))
     assert b"checksum" not in table.bytes("_last_checkpoint")
     assert load(table.log).segment.base_version == 1

@@ -70,4 +70,5 @@ def test_lines_and_positions_are_those_of_the_users_text(said: str, expected: st
     new = rewritten(text, [(14, 17, "`a_long_view` "[:14])])
     assert len(new.text) == len(text) + 10
     error: Any = _Error(said)
-    assert told_back(error, new)._desc == expected  # type: ignore[attr-defined]
+    found: Any = told_back(error, new)
+    assert found._desc == expected
