@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tidegate.log.actions import ADD_SCHEMA
 from tidegate.log.checkpoint.write import write_checkpoint, write_checksum
+from tidegate.log.columns import ADD_SCHEMA
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata

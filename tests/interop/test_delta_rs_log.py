@@ -22,8 +22,9 @@ from support.peers import require_peer
 from support.tables import column, schema_string, seen
 from tidegate.files import deletion_vectors as vectors
 from tidegate.files.paths import encode_path
-from tidegate.log.actions import Add, Remove, Txn, from_batch
+from tidegate.log.actions import Add, Remove, Txn
 from tidegate.log.checkpoint.write import write_checkpoint
+from tidegate.log.columns import from_batch
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.verify import verify
 from tidegate.metadata import Metadata

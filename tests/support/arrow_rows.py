@@ -13,7 +13,8 @@ from urllib.parse import unquote, urlsplit
 import pyarrow.parquet as pq
 
 from tidegate.files import deletion_vectors
-from tidegate.log.actions import Add, from_batch
+from tidegate.log.actions import Add
+from tidegate.log.columns import from_batch
 from tidegate.log.snapshot import Snapshot
 from tidegate.schema.mapping import mapping_mode, physical_name
 from tidegate.storage.store import Store

@@ -22,7 +22,8 @@ from support import transactions
 from support.arrow_rows import hidden_rows
 from tidegate.files import deletion_vectors
 from tidegate.files.predicate import parse
-from tidegate.log.actions import ADD_SCHEMA, Add, Remove, Txn, from_batch, to_batch
+from tidegate.log.actions import Add, Remove, Txn
+from tidegate.log.columns import ADD_SCHEMA, from_batch, to_batch
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata

@@ -18,7 +18,7 @@ from pyroaring import BitMap64
 
 from tidegate.files import deletion_vectors
 from tidegate.files.deletion_vectors import DeletionVector
-from tidegate.log.actions import ADD_SCHEMA, REMOVE_SCHEMA
+from tidegate.log.columns import ADD_SCHEMA, REMOVE_SCHEMA
 from tidegate.metadata import Metadata
 from tidegate.opening import open as open_table
 from tidegate.schema.types import PrimitiveType, StructField, StructType

@@ -24,8 +24,9 @@ from pyroaring import BitMap64
 from support.tables import LOG, Clock, Wire
 from tidegate.files import deletion_vectors
 from tidegate.files.deletion_vectors import DeletionVector
-from tidegate.log.actions import ADD_SCHEMA, Add, DomainMetadata, Remove, from_batch, to_batch
+from tidegate.log.actions import Add, DomainMetadata, Remove
 from tidegate.log.checkpoint.write import write_checkpoint
+from tidegate.log.columns import ADD_SCHEMA, from_batch, to_batch
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata

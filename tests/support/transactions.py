@@ -27,8 +27,9 @@ from support.tables import (
     txn,
 )
 from tidegate.files.deletion_vectors import DeletionVector
-from tidegate.log.actions import Add, DomainMetadata, Remove, Txn, from_batch
+from tidegate.log.actions import Add, DomainMetadata, Remove, Txn
 from tidegate.log.checksum import BOUNDARIES
+from tidegate.log.columns import from_batch
 from tidegate.metadata import Metadata
 from tidegate.protocol.delta import DELTA
 from tidegate.transaction.pending import Operation

@@ -24,7 +24,7 @@ from tidegate.cli.options import (
 )
 from tidegate.cli.patience import Patience
 from tidegate.files import stats as statistics
-from tidegate.log.actions import ADD_SCHEMA
+from tidegate.log.columns import ADD_SCHEMA
 
 _RECORDS = pa.struct([("numRecords", pa.int64())])
 _SHOWN = ("path", "size", "partitionValues", "stats", "deletionVector", "numRecords", "modificationTime")

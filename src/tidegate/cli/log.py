@@ -27,8 +27,8 @@ from tidegate.errors import TidegateError
 from tidegate.log import checksum as checksums
 from tidegate.log import names
 from tidegate.log import segment as segments
-from tidegate.log.actions import CommitActions
 from tidegate.log.checkpoint.json_read import JsonCheckpointReader
+from tidegate.log.commits import CommitActions
 from tidegate.log.dialect import Reader
 from tidegate.log.segment import Checkpoint, Listing, LogFile, Segment
 from tidegate.log.table_log import TableLog

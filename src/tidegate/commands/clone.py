@@ -23,7 +23,8 @@ from tidegate.commands.retention import check_retention
 from tidegate.errors import MaintenanceRefusedError, TableExistsError
 from tidegate.files.deletion_vectors import relative_name
 from tidegate.files.paths import encode_path
-from tidegate.log.actions import DV_TYPE, Action
+from tidegate.log.actions import Action
+from tidegate.log.columns import DV_TYPE
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata

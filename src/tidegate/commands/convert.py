@@ -30,7 +30,8 @@ from tidegate.errors import (
 )
 from tidegate.files import partitions
 from tidegate.files.paths import HIVE_DEFAULT_PARTITION, encode_path, unescape_path_name
-from tidegate.log.actions import ADD_SCHEMA, Add, to_batch
+from tidegate.log.actions import Add
+from tidegate.log.columns import ADD_SCHEMA, to_batch
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
 from tidegate.schema.arrow import from_arrow_schema

@@ -19,7 +19,7 @@ from tidegate.commands.conditions import Condition, condition_of, shape
 from tidegate.errors import PredicateError
 from tidegate.files.predicate import conjunction
 from tidegate.files.skipping import evaluate_partitions
-from tidegate.log.actions import CDC_SCHEMA
+from tidegate.log.columns import CDC_SCHEMA
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
 from tidegate.schema.mapping import mapping_mode

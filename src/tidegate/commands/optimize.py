@@ -33,7 +33,7 @@ from tidegate.errors import (
     SchemaInvalidError,
 )
 from tidegate.files.stats import has_bounds
-from tidegate.log.actions import STRING_MAP
+from tidegate.log.columns import STRING_MAP
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
 from tidegate.schema.paths import Path, join_path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from tidegate.log.actions import REMOVE_SCHEMA
+from tidegate.log.columns import REMOVE_SCHEMA
 
 
 def as_removes(files: pa.Table, now: int, *, data_change: bool = True) -> pa.Table:

@@ -20,7 +20,7 @@ from tidegate.commands.conditions import Condition, condition_of, not_recognized
 from tidegate.commands.delete import carried, matched_by_file, note_read
 from tidegate.errors import OptionError, PredicateError
 from tidegate.files.skipping import evaluate_partitions
-from tidegate.log.actions import CDC_SCHEMA
+from tidegate.log.columns import CDC_SCHEMA
 from tidegate.log.snapshot import Snapshot
 from tidegate.schema.mapping import mapping_mode
 from tidegate.spark.confs import conf

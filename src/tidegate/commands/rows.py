@@ -23,7 +23,7 @@ from tidegate import properties
 from tidegate.commands.removes import as_removes
 from tidegate.errors import AppendOnlyError, NotATableError
 from tidegate.files.vector_files import delete_rows
-from tidegate.log.actions import ADD_SCHEMA, DV_TYPE, REMOVE_SCHEMA
+from tidegate.log.columns import ADD_SCHEMA, DV_TYPE, REMOVE_SCHEMA
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata

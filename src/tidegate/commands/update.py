@@ -21,7 +21,7 @@ from tidegate.commands.auto_compact import after_write
 from tidegate.commands.conditions import Condition, condition_of, shape
 from tidegate.commands.delete import aliased, carried, matched_by_file, note_read
 from tidegate.errors import OptionError
-from tidegate.log.actions import CDC_SCHEMA
+from tidegate.log.columns import CDC_SCHEMA
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
 from tidegate.schema.columns import identity_columns

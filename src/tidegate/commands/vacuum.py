@@ -39,7 +39,7 @@ from tidegate.errors import (
     RetentionTooShortError,
     TidegateError,
 )
-from tidegate.log.actions import CommitActions
+from tidegate.log.commits import CommitActions
 from tidegate.log.history import in_commit_era, in_commit_timestamp, modification_times
 from tidegate.log.segment import LogFile, list_log
 from tidegate.log.snapshot import Snapshot, load, read_commits

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from tidegate.errors import ConcurrentDeleteDeleteException
 from tidegate.index.snapshot import IndexSnapshot
-from tidegate.log.actions import to_batch
 from tidegate.log.checkpoint.read import conform
+from tidegate.log.columns import to_batch
 from tidegate.log.index_actions import INDEX_ADD_SCHEMA, INDEX_REMOVE_SCHEMA, IndexAdd
 
 Adds: TypeAlias = pa.Table | pa.RecordBatch | Sequence[IndexAdd]

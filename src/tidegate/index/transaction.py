@@ -23,7 +23,8 @@ from tidegate.errors import (
     ProtocolDowngradeException,
 )
 from tidegate.index import doc_mappings, standing
-from tidegate.log.actions import CommitActions, Skip
+from tidegate.log.actions import Skip
+from tidegate.log.commits import CommitActions
 from tidegate.log.index_actions import INDEX_ADD_SCHEMA, VERSION_1_FIELDS
 from tidegate.log.segment import LogFile
 from tidegate.log.snapshot import Snapshot

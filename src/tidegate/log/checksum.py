@@ -16,7 +16,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.log.actions import ADD_SCHEMA, Add, DomainMetadata, Txn, from_batch, to_batch, to_wire
+from tidegate.log.actions import Add, DomainMetadata, Txn, to_wire
+from tidegate.log.columns import ADD_SCHEMA, from_batch, to_batch
 from tidegate.log.replay import SmallState, file_key, file_keys
 from tidegate.metadata import Metadata
 from tidegate.protocol.protocol import Protocol

@@ -13,7 +13,9 @@ from typing import Any
 
 from tidegate.errors import NameTakenError
 from tidegate.log import names
-from tidegate.log.actions import CommitActions, batch_to_wire, encode_lines, to_wire
+from tidegate.log.actions import to_wire
+from tidegate.log.columns import batch_to_wire
+from tidegate.log.commits import CommitActions, encode_lines
 from tidegate.log.replay import reconcile_files, reconcile_small
 from tidegate.log.table_log import TableLog
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tidegate.log import names
-from tidegate.log.actions import DELTA_FORM, CommitActions, Form, decode_commit
 from tidegate.log.checkpoint import hint as hints
 from tidegate.log.checkpoint.hint import Hint
 from tidegate.log.checkpoint.json_read import JsonCheckpointReader
 from tidegate.log.checkpoint.read import CheckpointReader
+from tidegate.log.commits import DELTA_FORM, CommitActions, Form, decode_commit
 from tidegate.log.index_actions import INDEX_FORM, decode_index_commit, wrapped
 from tidegate.log.names import LogName
 from tidegate.log.segment import Checkpoint

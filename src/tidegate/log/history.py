@@ -23,7 +23,7 @@ from tidegate.errors import (
     VersionNotFoundError,
 )
 from tidegate.log import segment as segments
-from tidegate.log.actions import CommitActions
+from tidegate.log.commits import CommitActions
 from tidegate.log.index_actions import told_by
 from tidegate.log.segment import Listing, LogFile
 from tidegate.log.snapshot import Snapshot, load

@@ -17,17 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import CommitCorruptError
-from tidegate.log.actions import (
-    ADD_SCHEMA,
-    REMOVE_SCHEMA,
-    STRING_MAP,
-    CommitActions,
-    Form,
-    Line,
-    Long,
-    Skip,
-    decode_commit,
-)
+from tidegate.log.actions import Line, Long, Skip
+from tidegate.log.columns import ADD_SCHEMA, REMOVE_SCHEMA, STRING_MAP
+from tidegate.log.commits import CommitActions, Form, decode_commit
 
 # Beside the required fields: what version 1 of the protocol has. All other fields need version 2.
 VERSION_1_FIELDS = (

@@ -27,8 +27,8 @@ from tidegate.errors import (
 )
 from tidegate.log import names
 from tidegate.log import segment as segments
-from tidegate.log.actions import CommitActions
 from tidegate.log.checkpoint.hint import Hint
+from tidegate.log.commits import CommitActions
 from tidegate.log.dialect import Reader
 from tidegate.log.names import Kind
 from tidegate.log.replay import FileTail, check_commit, reconcile_files

@@ -17,16 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import InvalidCommitError
-from tidegate.log.actions import (
-    ADD_SCHEMA,
-    REMOVE_SCHEMA,
-    Add,
-    CommitActions,
-    DomainMetadata,
-    Remove,
-    Skip,
-    Txn,
-)
+from tidegate.log.actions import Add, DomainMetadata, Remove, Skip, Txn
+from tidegate.log.columns import ADD_SCHEMA, REMOVE_SCHEMA
+from tidegate.log.commits import CommitActions
 from tidegate.metadata import Metadata
 from tidegate.protocol.protocol import Protocol
 

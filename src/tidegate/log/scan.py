@@ -18,8 +18,8 @@ from tidegate.files import stats as statistics
 from tidegate.files.paths import refuse_outside
 from tidegate.files.predicate import Predicate
 from tidegate.files.skipping import keep_mask, needed_columns
-from tidegate.log.actions import DELTA_FORM, Form
 from tidegate.log.checkpoint.read import conform
+from tidegate.log.commits import DELTA_FORM, Form
 from tidegate.log.dialect import Reader
 from tidegate.log.index_stats import with_parsed_stats
 from tidegate.log.replay import keep_rows

@@ -13,9 +13,10 @@ from types import MappingProxyType
 
 from tidegate.errors import FileMissingError, NoMetadataError, NoProtocolError
 from tidegate.log import checksum as checksums
-from tidegate.log.actions import CommitActions, DomainMetadata, Skip, Txn
+from tidegate.log.actions import DomainMetadata, Skip, Txn
 from tidegate.log.checkpoint.json_read import JsonCheckpointReader
 from tidegate.log.checksum import Checksum
+from tidegate.log.commits import CommitActions
 from tidegate.log.reading import LogReading
 from tidegate.log.replay import SmallState, reconcile_skips, reconcile_small, small_state
 from tidegate.metadata import Metadata

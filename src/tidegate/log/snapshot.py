@@ -22,10 +22,11 @@ from tidegate.errors import LogError, TidegateError, VersionsNotContiguousError
 from tidegate.files.predicate import Predicate
 from tidegate.log import checksum as checksums
 from tidegate.log import segment as segments
-from tidegate.log.actions import CommitActions, DomainMetadata, Skip, Txn
+from tidegate.log.actions import DomainMetadata, Skip, Txn
 from tidegate.log.checkpoint import hint as hints
 from tidegate.log.checkpoint.hint import Hint
 from tidegate.log.checksum import Checksum
+from tidegate.log.commits import CommitActions
 from tidegate.log.live_files import LiveFiles
 from tidegate.log.reading import LONG_TAIL, Commit, Ground, LogReading, read_commits
 from tidegate.log.replay import SmallState

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 import pyarrow as pa
 
 from tidegate import properties
-from tidegate.log.actions import CommitActions
+from tidegate.log.commits import CommitActions
 from tidegate.metadata import Metadata
 from tidegate.protocol.feature import Registry
 from tidegate.schema.mapping import ID, MAX_COLUMN_ID, MODE, NESTED_IDS, PHYSICAL_NAME

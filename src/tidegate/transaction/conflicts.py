@@ -27,7 +27,8 @@ from tidegate.errors import (
     ProtocolChangedException,
 )
 from tidegate.log import traces
-from tidegate.log.actions import CommitActions, DomainMetadata
+from tidegate.log.actions import DomainMetadata
+from tidegate.log.commits import CommitActions
 from tidegate.log.replay import canonical_paths
 from tidegate.metadata import Metadata
 from tidegate.protocol.delta import DELTA

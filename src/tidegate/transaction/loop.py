@@ -18,7 +18,7 @@ from tidegate.errors import (
     MaxCommitAttemptsError,
     ProtocolChangedException,
 )
-from tidegate.log.actions import CommitActions
+from tidegate.log.commits import CommitActions
 from tidegate.log.segment import LogFile
 from tidegate.log.table_log import TableLog
 from tidegate.transaction import publish

@@ -16,19 +16,10 @@ import pyarrow.compute as pc
 
 from tidegate.errors import InvalidCommitError
 from tidegate.files import row_ids, stats
-from tidegate.log.actions import (
-    CDC_SCHEMA,
-    DELTA_FORM,
-    Action,
-    Cdc,
-    CommitActions,
-    DomainMetadata,
-    Form,
-    Skip,
-    Txn,
-    to_batch,
-)
+from tidegate.log.actions import Action, Cdc, DomainMetadata, Skip, Txn
 from tidegate.log.checkpoint.read import conform
+from tidegate.log.columns import CDC_SCHEMA, to_batch
+from tidegate.log.commits import DELTA_FORM, CommitActions, Form
 from tidegate.metadata import Metadata
 from tidegate.protocol.protocol import Protocol
 

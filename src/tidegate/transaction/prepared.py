@@ -17,14 +17,9 @@ import pyarrow.compute as pc
 
 from tidegate import properties
 from tidegate.files import row_ids
-from tidegate.log.actions import (
-    Action,
-    CommitActions,
-    DomainMetadata,
-    batch_to_wire,
-    encode_lines,
-    to_wire,
-)
+from tidegate.log.actions import Action, DomainMetadata, to_wire
+from tidegate.log.columns import batch_to_wire
+from tidegate.log.commits import CommitActions, encode_lines
 from tidegate.metadata import Metadata
 from tidegate.protocol.protocol import Protocol
 from tidegate.transaction.pending import Changes, num_records, with_column

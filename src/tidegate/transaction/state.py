@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from tidegate.files import row_ids
 from tidegate.log import checksum as checksums
-from tidegate.log.actions import CommitActions
 from tidegate.log.checksum import Checksum
+from tidegate.log.commits import CommitActions
 from tidegate.log.reading import Commit
 from tidegate.log.replay import SmallState, small_state
 from tidegate.log.segment import LogFile

@@ -32,8 +32,9 @@ from tidegate.errors import (
 from tidegate.files import predicate as predicates
 from tidegate.files.predicate import Predicate
 from tidegate.log import names
-from tidegate.log.actions import Action, CommitActions
+from tidegate.log.actions import Action
 from tidegate.log.checksum import Checksum
+from tidegate.log.commits import CommitActions
 from tidegate.log.segment import LogFile, Segment
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog

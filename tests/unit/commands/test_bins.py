@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from support.tables import column, schema_string
 from tidegate.commands.bins import Settings, batches, bins, candidates, keys, pack
 from tidegate.files.deletion_vectors import DeletionVector
-from tidegate.log.actions import ADD_SCHEMA, Add, to_batch
+from tidegate.log.actions import Add
+from tidegate.log.columns import ADD_SCHEMA, to_batch
 from tidegate.metadata import Metadata
 
 PLAIN = Metadata(id="m", schema_string=schema_string(column("id"), column("day", "timestamp")))

@@ -13,7 +13,8 @@ from support.tables import RawTable, add, column, schema_string
 from tidegate.commands import dynamic
 from tidegate.commands.removes import as_removes
 from tidegate.errors import ConcurrentAppendException, ConcurrentDeleteReadException
-from tidegate.log.actions import ADD_SCHEMA, Add, to_batch
+from tidegate.log.actions import Add
+from tidegate.log.columns import ADD_SCHEMA, to_batch
 from tidegate.log.snapshot import load
 from tidegate.transaction.transaction import Committed, Transaction
 

@@ -24,8 +24,9 @@ from tidegate.errors import (
     ProtocolError,
     VersionNotFoundError,
 )
-from tidegate.log.actions import Add, from_batch
+from tidegate.log.actions import Add
 from tidegate.log.checkpoint.write import write_checkpoint
+from tidegate.log.columns import from_batch
 from tidegate.log.retention import clean_up
 from tidegate.log.snapshot import load
 from tidegate.log.verify import verify

@@ -17,7 +17,8 @@ from tidegate.commands.drop_feature.vectors import vector_tombstones
 from tidegate.commands.removes import as_removes
 from tidegate.errors import DropFeatureError, FeatureInUseError
 from tidegate.files.deletion_vectors import DeletionVector, relative_path
-from tidegate.log.actions import Add, DomainMetadata, from_batch
+from tidegate.log.actions import Add, DomainMetadata
+from tidegate.log.columns import from_batch
 from tidegate.log.names import Kind
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.verify import verify

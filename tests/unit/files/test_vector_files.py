@@ -16,7 +16,7 @@ from tidegate.errors import DVInvalidError
 from tidegate.files import vector_files
 from tidegate.files.deletion_vectors import DeletionVector
 from tidegate.files.vector_files import delete_rows, read_bitmap, vector_of, write_vectors
-from tidegate.log.actions import ADD_SCHEMA
+from tidegate.log.columns import ADD_SCHEMA
 from tidegate.storage.memory import MemoryStore
 
 

@@ -15,25 +15,10 @@ from support.tables import RawTable, add, commit_info, lines, remove, rows, seen
 from tidegate.errors import CommitCorruptError, PathOutsideTableError, TidegateError
 from tidegate.files.deletion_vectors import DeletionVector
 from tidegate.files.paths import refuse_outside, resolve_path
-from tidegate.log import actions
-from tidegate.log.actions import (
-    ADD_SCHEMA,
-    CDC_SCHEMA,
-    REMOVE_SCHEMA,
-    Add,
-    Cdc,
-    CheckpointMetadata,
-    DomainMetadata,
-    Remove,
-    Sidecar,
-    Txn,
-    batch_to_wire,
-    decode_commit,
-    encode_lines,
-    from_batch,
-    to_batch,
-    to_wire,
-)
+from tidegate.log import commits
+from tidegate.log.actions import Add, Cdc, CheckpointMetadata, DomainMetadata, Remove, Sidecar, Txn, to_wire
+from tidegate.log.columns import ADD_SCHEMA, CDC_SCHEMA, REMOVE_SCHEMA, batch_to_wire, from_batch, to_batch
+from tidegate.log.commits import decode_commit, encode_lines
 from tidegate.metadata import Format, Metadata
 from tidegate.protocol.protocol import Protocol
 
@@ -165,7 +150,7 @@ def test_metadata_always_states_its_required_fields() -> None:
 
 
 def test_large_commits_leave_in_more_than_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actions, "BATCH_ROWS", 3)
+    monkeypatch.setattr(commits, "BATCH_ROWS", 3)
     data = lines([commit_info(), *(add(f"{i}") for i in range(7)), *(remove(f"r{i}") for i in range(4))])
     found = decode_commit(data, "x")
     assert [b.num_rows for b in found.adds] == [3, 3, 1]

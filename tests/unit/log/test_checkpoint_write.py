@@ -151,7 +151,7 @@ def test_boundaries_of_row_groups_and_sidecars_lose_nothing(
     monkeypatch.setattr("tidegate.log.checkpoint.parquet_file.GROUP_ROWS", group)
     monkeypatch.setattr(writing, "SIDECAR_ACTIONS", group)
     monkeypatch.setattr(writing, "_FEW_ROWS", 2)
-    monkeypatch.setattr("tidegate.log.actions.BATCH_ROWS", 4)
+    monkeypatch.setattr("tidegate.log.commits.BATCH_ROWS", 4)
     table = RawTable().create(
         *(add(f"a{n}", n, stats=stats(n + 1, n, n)) for n in range(23)), protocol=EVERYTHING
     )

@@ -30,9 +30,10 @@ from support.tables import (
     vector,
 )
 from tidegate.log import checksum as checksums
-from tidegate.log.actions import ADD_SCHEMA, CommitActions, decode_commit, to_batch
 from tidegate.log.checkpoint.write import write_checkpoint, write_checksum
 from tidegate.log.checksum import BOUNDARIES, Checksum
+from tidegate.log.columns import ADD_SCHEMA, to_batch
+from tidegate.log.commits import CommitActions, decode_commit
 from tidegate.log.replay import SmallState, small_state
 from tidegate.log.snapshot import Snapshot
 from tidegate.transaction.transaction import Transaction

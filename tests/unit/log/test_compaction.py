@@ -22,7 +22,7 @@ from support.tables import (
     txn,
     vector,
 )
-from tidegate.log.actions import CommitActions, decode_commit
+from tidegate.log.commits import CommitActions, decode_commit
 from tidegate.log.compaction import compacted, write_compaction
 
 

@@ -27,7 +27,9 @@ from support.tables import (
 )
 from tidegate.errors import InvalidCommitError
 from tidegate.log import live_files
-from tidegate.log.actions import Add, Remove, decode_commit, from_batch
+from tidegate.log.actions import Add, Remove
+from tidegate.log.columns import from_batch
+from tidegate.log.commits import decode_commit
 from tidegate.log.replay import (
     check_commit,
     file_key,

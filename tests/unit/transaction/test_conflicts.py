@@ -14,7 +14,8 @@ from support.tables import PARTITIONED, column, metadata, schema_string
 from support.transactions import FIRST, SECOND, descriptor, file, gone
 from tidegate import errors
 from tidegate.files import predicate as predicates
-from tidegate.log.actions import ADD_SCHEMA, DomainMetadata, Txn, to_batch
+from tidegate.log.actions import DomainMetadata, Txn
+from tidegate.log.columns import ADD_SCHEMA, to_batch
 from tidegate.metadata import Metadata
 from tidegate.protocol.delta import DELTA
 from tidegate.protocol.feature import Feature

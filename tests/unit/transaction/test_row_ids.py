@@ -60,7 +60,7 @@ def test_ids_are_contiguous_and_unique_whoever_wins(steps: list[tuple[int, list[
 def test_a_commit_of_many_batches_counts_through_all_of_them() -> None:
     import pyarrow as pa
 
-    from tidegate.log.actions import ADD_SCHEMA, to_batch
+    from tidegate.log.columns import ADD_SCHEMA, to_batch
 
     table = tracked()
     batches = [

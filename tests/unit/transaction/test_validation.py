@@ -25,7 +25,8 @@ from support.transactions import (
     with_property,
 )
 from tidegate import errors
-from tidegate.log.actions import ADD_SCHEMA, Add, Cdc, CheckpointMetadata, DomainMetadata, Txn, to_batch
+from tidegate.log.actions import Add, Cdc, CheckpointMetadata, DomainMetadata, Txn
+from tidegate.log.columns import ADD_SCHEMA, to_batch
 from tidegate.log.snapshot import load
 from tidegate.metadata import Metadata
 from tidegate.protocol.delta import DELTA

@@ -18,7 +18,8 @@ from tidegate.commands.drop_feature.removal import Estimate, Removal, Work
 from tidegate.commands.removes import as_removes
 from tidegate.files.deletion_vectors import relative_name
 from tidegate.files.paths import encode_path, resolve_path
-from tidegate.log.actions import REMOVE_SCHEMA, Remove, to_batch
+from tidegate.log.actions import Remove
+from tidegate.log.columns import REMOVE_SCHEMA, to_batch
 from tidegate.log.replay import canonical_paths
 from tidegate.log.snapshot import Snapshot
 from tidegate.transaction.pending import Operation

@@ -25,7 +25,7 @@ from tidegate.commands.merge.pruning import Facts, facts_of, looked_at, parts_of
 from tidegate.commands.merge.rewriting import Rewriting, together
 from tidegate.commands.merge.source import Source
 from tidegate.files.predicate import Constant, conjunction
-from tidegate.log.actions import CDC_SCHEMA
+from tidegate.log.columns import CDC_SCHEMA
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
 from tidegate.schema.columns import identity_columns

@@ -22,8 +22,9 @@ from tidegate.errors import (
     FileMissingError,
 )
 from tidegate.log import names
-from tidegate.log.actions import CommitActions, Sidecar, Skip
+from tidegate.log.actions import Sidecar, Skip
 from tidegate.log.checkpoint.read import WORKERS, BatchFunction, ParquetPart, in_order
+from tidegate.log.commits import CommitActions
 from tidegate.log.index_actions import decode_index_commit, unwrapped
 from tidegate.log.names import Kind
 from tidegate.log.replay import SmallState, small_state

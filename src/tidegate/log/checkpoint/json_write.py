@@ -19,9 +19,11 @@ import msgspec
 
 from tidegate.errors import CheckpointCorruptError, NameTakenError, TidegateError
 from tidegate.log import names
-from tidegate.log.actions import batch_to_wire, decode_commit, encode_lines, to_wire
+from tidegate.log.actions import to_wire
 from tidegate.log.checkpoint.hint import Hint
 from tidegate.log.checkpoint.json_read import JsonCheckpointReader, Manifest, checksum
+from tidegate.log.columns import batch_to_wire
+from tidegate.log.commits import decode_commit, encode_lines
 from tidegate.log.segment import Checkpoint, LogFile
 from tidegate.log.snapshot import Snapshot
 from tidegate.protocol.indextables import MULTIPART, has_feature

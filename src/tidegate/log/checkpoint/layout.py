@@ -13,11 +13,7 @@ import pyarrow as pa
 
 from tidegate import properties
 from tidegate.files import partitions, stats
-from tidegate.log.actions import (
-    ADD_SCHEMA,
-    REMOVE_SCHEMA,
-    STRING_MAP,
-)
+from tidegate.log.columns import ADD_SCHEMA, REMOVE_SCHEMA, STRING_MAP
 from tidegate.log.snapshot import Snapshot
 from tidegate.metadata import Metadata
 from tidegate.schema.arrow import to_arrow_type

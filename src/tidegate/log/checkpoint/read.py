@@ -30,16 +30,9 @@ from tidegate.errors import (
     TidegateError,
 )
 from tidegate.log import names
-from tidegate.log.actions import (
-    ADD_SCHEMA,
-    REMOVE_SCHEMA,
-    CheckpointMetadata,
-    CommitActions,
-    DomainMetadata,
-    Sidecar,
-    Txn,
-    decode_commit,
-)
+from tidegate.log.actions import CheckpointMetadata, DomainMetadata, Sidecar, Txn
+from tidegate.log.columns import ADD_SCHEMA, REMOVE_SCHEMA
+from tidegate.log.commits import CommitActions, decode_commit
 from tidegate.log.replay import SmallState, small_state
 from tidegate.log.segment import Checkpoint
 from tidegate.metadata import Metadata

@@ -15,10 +15,11 @@ import pyarrow as pa
 
 from tidegate.errors import CheckpointCorruptError
 from tidegate.log import checksum as checksums
-from tidegate.log.actions import ADD_SCHEMA, REMOVE_SCHEMA, Add, from_batch, to_wire
+from tidegate.log.actions import Add, to_wire
 from tidegate.log.checkpoint.layout import DOMAIN, METADATA, PROTOCOL, REMOVE, TXN, AddLayout, Rows
 from tidegate.log.checkpoint.read import conform
 from tidegate.log.checksum import Checksum
+from tidegate.log.columns import ADD_SCHEMA, REMOVE_SCHEMA, from_batch
 from tidegate.log.reading import Ground
 from tidegate.log.segment import Checkpoint
 from tidegate.log.snapshot import Snapshot

@@ -21,7 +21,7 @@ from tidegate import properties
 from tidegate.errors import NameTakenError
 from tidegate.log import checksum as checksums
 from tidegate.log import names
-from tidegate.log.actions import Action, CheckpointMetadata, Sidecar, encode_lines, to_wire
+from tidegate.log.actions import Action, CheckpointMetadata, Sidecar, to_wire
 from tidegate.log.checkpoint.hint import Hint
 from tidegate.log.checkpoint.json_write import write_json
 from tidegate.log.checkpoint.layout import (
@@ -38,6 +38,7 @@ from tidegate.log.checkpoint.parquet_file import ParquetBytes, ParquetFile
 from tidegate.log.checkpoint.parts import number_of_parts, split
 from tidegate.log.checkpoint.stream import Stream, small_rows
 from tidegate.log.checksum import Checksum
+from tidegate.log.commits import encode_lines
 from tidegate.log.memory import steady_memory
 from tidegate.log.reading import Ground
 from tidegate.log.segment import Checkpoint, LogFile

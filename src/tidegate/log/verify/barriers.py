@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from tidegate import properties
 from tidegate.errors import TidegateError
 from tidegate.log import names, protection, traces
-from tidegate.log.actions import CommitActions
+from tidegate.log.commits import CommitActions
 from tidegate.log.names import Kind
 from tidegate.log.segment import Checkpoint, Listing
 from tidegate.log.table_log import TableLog

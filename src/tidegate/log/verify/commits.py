@@ -19,7 +19,7 @@ from tidegate.errors import FileMissingError, InvalidCommitError, TidegateError
 from tidegate.files.paths import refuse_outside
 from tidegate.log import names
 from tidegate.log import segment as segments
-from tidegate.log.actions import CommitActions
+from tidegate.log.commits import CommitActions
 from tidegate.log.replay import SmallState, check_commit
 from tidegate.log.segment import Listing
 from tidegate.log.table_log import TableLog

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from tidegate.errors import FileMissingError, LogError
 from tidegate.log import names
-from tidegate.log.actions import CommitActions
+from tidegate.log.commits import CommitActions
 from tidegate.log.replay import FileTail, SmallState, reconcile_files, reconcile_small
 from tidegate.log.segment import Listing, LogFile
 from tidegate.log.table_log import TableLog

@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 
 from tidegate import properties
 from tidegate.errors import TidegateError
-from tidegate.log.actions import Add, DomainMetadata, Txn, to_batch
+from tidegate.log.actions import Add, DomainMetadata, Txn
 from tidegate.log.checksum import Checksum, Counts, SizeHistogram
+from tidegate.log.columns import to_batch
 from tidegate.log.replay import SmallState, file_keys
 from tidegate.log.verify.state import FILE_SCHEMA, Batches
 from tidegate.metadata import Metadata

@@ -15,9 +15,10 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.log.actions import ADD_SCHEMA, DV_TYPE, REMOVE_SCHEMA, CommitActions
 from tidegate.log.checkpoint.read import conform
 from tidegate.log.checksum import Counts, count
+from tidegate.log.columns import ADD_SCHEMA, DV_TYPE, REMOVE_SCHEMA
+from tidegate.log.commits import CommitActions
 from tidegate.log.dialect import Reader
 from tidegate.log.replay import FileTail, SmallState, file_keys, keep_rows, reconcile_files
 

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from tidegate.errors import FileMissingError, StorageError, TidegateError
 from tidegate.log import checksum as checksums
 from tidegate.log import names
-from tidegate.log.actions import CommitActions
 from tidegate.log.checksum import BOUNDARIES, Checksum
+from tidegate.log.commits import CommitActions
 from tidegate.log.segment import Checkpoint, Listing, LogFile
 from tidegate.log.table_log import TableLog
 from tidegate.log.verify import commits, compare

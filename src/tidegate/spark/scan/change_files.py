@@ -18,7 +18,9 @@ from pyroaring import BitMap64
 
 from tidegate import properties
 from tidegate.errors import ChangeDataMissingError, VersionNotFoundError
-from tidegate.log.actions import DV_TYPE, STRING_MAP, Add, CommitActions, Remove, from_batch
+from tidegate.log.actions import Add, Remove
+from tidegate.log.columns import DV_TYPE, STRING_MAP, from_batch
+from tidegate.log.commits import CommitActions
 from tidegate.log.history import in_commit_era
 from tidegate.log.segment import list_log
 from tidegate.log.snapshot import Snapshot, load

@@ -28,7 +28,8 @@ from tidegate.files.deletion_vectors import DeletionVector
 from tidegate.files.paths import decode_path, refuse_outside, resolve_path
 from tidegate.files.predicate import Predicate
 from tidegate.files.skipping import keep_mask
-from tidegate.log.actions import Add, from_batch
+from tidegate.log.actions import Add
+from tidegate.log.columns import from_batch
 from tidegate.log.snapshot import Snapshot
 from tidegate.schema.types import StructType
 from tidegate.spark import failures, jvm

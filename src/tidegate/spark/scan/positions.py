@@ -25,7 +25,7 @@ from tidegate.errors import PredicateError
 from tidegate.files import partitions
 from tidegate.files import predicate as predicates
 from tidegate.files.predicate import Predicate, conjunction
-from tidegate.log.actions import STRING_MAP
+from tidegate.log.columns import STRING_MAP
 from tidegate.log.snapshot import Snapshot
 from tidegate.metadata import Metadata
 from tidegate.schema.mapping import mapping_mode, physical_to_logical

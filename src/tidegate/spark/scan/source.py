@@ -21,7 +21,8 @@ from pyspark.sql.types import StructType as SparkStruct
 from tidegate.errors import OptionError
 from tidegate.files import partitions
 from tidegate.files.deletion_vectors import DeletionVector
-from tidegate.log.actions import Add, from_batch
+from tidegate.log.actions import Add
+from tidegate.log.columns import from_batch
 from tidegate.log.snapshot import Snapshot
 from tidegate.opening import open as open_table
 from tidegate.schema.arrow import to_arrow_schema

@@ -21,7 +21,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from tidegate.files import partitions
-from tidegate.log.actions import Add, from_batch
+from tidegate.log.actions import Add
+from tidegate.log.columns import from_batch
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.schema.types import LONG, STRING, TIMESTAMP

@@ -27,7 +27,8 @@ from tidegate.errors import (
     VersionNotFoundError,
 )
 from tidegate.log import protection
-from tidegate.log.actions import ADD_SCHEMA, CommitActions
+from tidegate.log.columns import ADD_SCHEMA
+from tidegate.log.commits import CommitActions
 from tidegate.log.history import version_at
 from tidegate.log.segment import LogFile, list_log
 from tidegate.log.snapshot import Snapshot, load

@@ -22,7 +22,8 @@ from tidegate import properties
 from tidegate.errors import FileMissingError, OptionError, OutOfReachError
 from tidegate.files.partitions import serialize
 from tidegate.files.paths import encode_path
-from tidegate.log.actions import ADD_SCHEMA, CDC_SCHEMA, STRING_MAP, Add, to_batch
+from tidegate.log.actions import Add
+from tidegate.log.columns import ADD_SCHEMA, CDC_SCHEMA, STRING_MAP, to_batch
 from tidegate.metadata import Metadata
 from tidegate.schema.mapping import mapping_mode, physical_name
 from tidegate.schema.types import TIMESTAMP, DataType
