@@ -7,6 +7,7 @@ it; confs that nobody asks for are ignored, as Spark does with every conf it doe
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -17,12 +18,16 @@ from pyspark.sql import SparkSession
 from tidegate.errors import OptionError
 from tidegate.log.settings import Settings
 from tidegate.log.table_log import TableLog
+from tidegate.spark.jvm import is_connect
 
 PREFIX = "spark.databricks.delta."
 DEFAULTS = PREFIX + "properties.defaults."
 _SIZE = re.compile(r"\s*(\d+)\s*([kmgt]?)i?b?\s*", re.I)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 T = TypeVar("T", bool, int, float, str)
+N = TypeVar("N", bound="int | None")
+# What a conf below the prefix was set to, None if it was not.
+Said = Callable[[str], str | None]
 
 
 def text(spark: SparkSession, name: str) -> str | None:
@@ -33,8 +38,7 @@ def text(spark: SparkSession, name: str) -> str | None:
 
 def conf(spark: SparkSession, name: str, default: T) -> T:
     """The conf ``name`` (below the prefix) as the type of its default; sizes may say ``128m``."""
-    value = text(spark, name)
-    return default if value is None else parsed(name, value, default)
+    return _of(partial(text, spark), name, default)
 
 
 def parsed(name: str, value: str, default: T) -> T:
@@ -68,29 +72,45 @@ def session_defaults(spark: SparkSession) -> dict[str, str]:
 def settings(spark: SparkSession) -> Settings:
     """What the session says of commits and checkpoints; a value that cannot be is refused by name."""
     usual = Settings()
+    said = _said(spark)
     return Settings(
-        retries=conf(spark, "maxCommitAttempts", usual.retries),
-        checksum_files=conf(spark, "writeChecksumFile.enabled", usual.checksum_files),
-        hint_checksum=conf(spark, "lastCheckpoint.checksum.enabled", usual.hint_checksum),
-        part_size=positive(spark, "checkpoint.partSize", 0) or usual.part_size,
-        top_level=_one_of(spark, "checkpointV2.topLevelFileFormat", ("json", "parquet")),
-        clustering_columns=positive(
-            spark, "clusteredTable.numClusteringColumnsLimit", usual.clustering_columns
+        retries=_of(said, "maxCommitAttempts", usual.retries),
+        checksum_files=_of(said, "writeChecksumFile.enabled", usual.checksum_files),
+        hint_checksum=_of(said, "lastCheckpoint.checksum.enabled", usual.hint_checksum),
+        part_size=_positive(said, "checkpoint.partSize", usual.part_size),
+        top_level=_one_of(said, "checkpointV2.topLevelFileFormat", ("json", "parquet")),
+        clustering_columns=_positive(
+            said, "clusteredTable.numClusteringColumnsLimit", usual.clustering_columns
         ),
     )
 
 
-def positive(spark: SparkSession, name: str, default: int) -> int:
-    value = text(spark, name)
-    found = default if value is None else parsed(name, value, default)
-    if value is not None and found < 1:
+def _said(spark: SparkSession) -> Said:
+    """Who tells many confs: over Connect each question is a request, and one brings them all."""
+    if not is_connect(spark):
+        return partial(text, spark)
+    everything = spark.conf.getAll
+    return lambda name: everything.get(PREFIX + name)
+
+
+def _of(said: Said, name: str, default: T) -> T:
+    value = said(name)
+    return default if value is None else parsed(name, value, default)
+
+
+def _positive(said: Said, name: str, default: N) -> int | N:
+    value = said(name)
+    if value is None:
+        return default
+    found = parsed(name, value, 1)
+    if found < 1:
         raise _illegal(name, value, "a number above zero")
     return found
 
 
-def _one_of(spark: SparkSession, name: str, values: tuple[str, ...]) -> str:
+def _one_of(said: Said, name: str, values: tuple[str, ...]) -> str:
     """One of ``values``, the first where nothing is said."""
-    found = conf(spark, name, values[0])
+    found = _of(said, name, values[0])
     if found.strip().lower() not in values:
         raise _illegal(name, found, " or ".join(values))
     return found.strip().lower()

@@ -17,6 +17,7 @@ from tidegate.log.actions import Add
 from tidegate.log.settings import Settings
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
+from tidegate.spark import confs
 from tidegate.spark.confs import PREFIX, conf, in_session, settings
 from tidegate.spark.skipping import narrowing
 from tidegate.spark.write.files import _told
@@ -148,6 +149,21 @@ def test_every_conf_of_commits_and_checkpoints_has_its_setting() -> None:
         clusteredTable__numClusteringColumnsLimit="2",
     )
     assert settings(spark) == Settings(3, False, False, 10, "parquet", 2)
+
+
+def test_a_client_of_connect_asks_for_all_of_them_in_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    class Confs:
+        @property
+        def getAll(self) -> dict[str, str]:
+            asked.append("all")
+            return {PREFIX + "maxCommitAttempts": "3", PREFIX + "checkpoint.partSize": "10"}
+
+    monkeypatch.setattr(confs, "is_connect", lambda spark: True)
+    session: Any = SimpleNamespace(conf=Confs())
+    assert settings(session) == Settings(retries=3, part_size=10)
+    assert asked == ["all"]
 
 
 @pytest.mark.parametrize(
