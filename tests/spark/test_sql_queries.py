@@ -188,3 +188,15 @@ def test_an_odd_path_is_a_path(spark: SparkSession, tmp_path: Any) -> None:
     spark.sql(f"INSERT INTO {name} VALUES (1)")
     assert spark.sql(f"SELECT a FROM {name} -- '").head().a == 1
     assert re.search("a b", spark.sql(f"DESCRIBE DETAIL {name}").head().location)
+
+
+def test_frames_and_values_stand_in_statements(spark: SparkSession, tmp_path: Any) -> None:
+    frame = spark.range(4)
+    table = f"delta.`{tmp_path}/t`"
+    spark.sql(f"CREATE TABLE {table} USING delta AS SELECT * FROM {{f}}", f=frame)
+    joined = f"SELECT t.id FROM {table} t JOIN {{f}} f ON t.id = f.id + {{n}} WHERE f.id > :m ORDER BY t.id"
+    assert spark.sql(joined, {"m": 0}, f=frame, n=1).collect() == [(2,), (3,)]
+    spark.sql(f"INSERT INTO {table} SELECT id + 10 FROM {{f}} WHERE id > {{n}}", f=frame, n=2)
+    spark.sql(f"MERGE INTO {table} t USING {{f}} s ON t.id = s.id WHEN MATCHED THEN DELETE", f=spark.range(3))
+    spark.sql(f"UPDATE {table} SET id = {{n}} WHERE id = 13", n=14)
+    assert spark.sql(f"SELECT id FROM {table} ORDER BY id").collect() == [(3,), (14,)]
