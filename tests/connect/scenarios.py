@@ -117,6 +117,50 @@ def can_say_beforehand_which_files_and_columns_are_wanted(spark: SparkSession, p
     assert sorted(tuple(r) for r in reader.load(path).collect()) == [(22,), (24,)]
 
 
+def can_leave_files_out_by_filters(spark: SparkSession, path: str) -> None:
+    for start in (0, 10, 20, 30):
+        frame = spark.range(start, start + 10, 1, 1)
+        frame = frame.selectExpr("id", "id * 2 AS x", "named_struct('x', -id) AS s", f"{start // 20} AS p")
+        frame.write.format("delta").partitionBy("p").mode("append").save(path)
+    df = spark.read.format("delta").load(path)
+    names, few = df.select("id", "x", "p"), df.select("id")
+
+    def reads(frame: Any, files: int, ids: list[int]) -> None:
+        assert len(frame.inputFiles()) == files
+        assert sorted(r.id for r in frame.collect()) == ids
+
+    reads(df.where("id >= 37"), 1, [37, 38, 39])
+    reads(df.where(df.id == 5), 1, [5])
+    reads(df[df["id"] == 5], 1, [5])
+    reads(df.filter((F.col("p") == 1) & (df.id > 10)).where("id < 22"), 1, [20, 21])
+    reads(df.where("p = 1 AND id % 10 = 3"), 2, [23, 33])
+    reads(df.where("rand() >= 0 AND x = 6"), 1, [3])
+    reads(df.where("id < 12 OR id > 38").where("x = 2 OR x = 78").where("x = 2"), 1, [1])
+    # Columns of every frame along the way are found.
+    reads(names.where("id = 3").select(df.id), 1, [3])
+    reads(names.where(names.x == 6), 1, [3])
+    reads(few.where(few.id == 3), 1, [3])
+    reads(df.drop("p", "s").where("x >= 70").select("id"), 1, [35, 36, 37, 38, 39])
+    reads(df.where(df.id == 3).join(few, "id").select(df.x, "id"), 4, [3])
+    # A field that is called like a column is another one.
+    assert df.select("s.x").where("x = -3").count() == 1
+    assert df.selectExpr("-id AS id").where("id = -3").count() == 1
+    assert df.withColumn("id", df.id + 100).where("id = 103").count() == 1
+    # What is not understood, or would be none, leaves the files as they are.
+    reads(df.where("cast(id AS string) LIKE '%3' AND x < 10"), 1, [3])
+    reads(df.where("length(cast(id AS string)) = 1"), 4, list(range(10)))
+    assert df.where("id > 100").count() == 0
+    assert df.count() == 40
+    old = spark.read.format("delta").option("versionAsOf", 1).load(path)
+    reads(old.where("id BETWEEN 8 AND 10"), 2, [8, 9, 10])
+    reads(tidegate.DeltaTable.forPath(spark, path).toDF().where("id = 11"), 1, [11])
+    spark.conf.set("spark.databricks.delta.stats.skipping", "false")
+    try:
+        reads(df.where("p = 0 AND id = 3"), 2, [3])
+    finally:
+        spark.conf.unset("spark.databricks.delta.stats.skipping")
+
+
 def _numbers(path: str) -> list[tuple[str, str]]:
     files = tidegate.open(path).files()
     return list(zip(files.column("path").to_pylist(), files.column("stats").to_pylist(), strict=True))

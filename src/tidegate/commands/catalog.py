@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from tidegate.commands import clustering
 from tidegate.commands.create_as import Mode, create_as
 from tidegate.commands.names import join_name, split_name
+from tidegate.commands.narrowed import remember
 from tidegate.commands.read import readable
 from tidegate.commands.write import write
 from tidegate.errors import (
@@ -74,6 +75,17 @@ def entry_of(spark: SparkSession, name: str) -> Entry | None:
     if found.database is None and catalog.is_temporary_view(spark, found.table):
         return None
     return catalog.find(spark, found.database, found.table)
+
+
+def is_temporary_view(spark: SparkSession, name: str) -> bool:
+    """Whether a name is that of a temporary view."""
+    found = table_name(spark, name)
+    return (
+        found is not None
+        and found.path is None
+        and found.database is None
+        and catalog.is_temporary_view(spark, found.table)
+    )
 
 
 def location_of(spark: SparkSession, name: str) -> str | None:
@@ -162,7 +174,7 @@ def current(spark: SparkSession, location: str) -> DataFrame:
         snapshot = readable(before[0].update())
         if snapshot is before[0]:
             return before[1]
-    frame = scan(spark, snapshot, follow=True)
+    frame = remember(scan(spark, snapshot, follow=True), spark, snapshot)
     known[location] = (snapshot, frame)
     return frame
 

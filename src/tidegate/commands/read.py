@@ -8,6 +8,7 @@ from os import PathLike
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.commands.changes import changes_between
+from tidegate.commands.narrowed import remember
 from tidegate.commands.options import READ, Options
 from tidegate.commands.retention import CONF, check_retention
 from tidegate.errors import NotATableError, OptionError, SchemaInvalidError
@@ -92,7 +93,9 @@ def read(
     latest = given.get("versionAsOf") is None and given.get("timestampAsOf") is None
     if not latest:
         snapshot = within_retention(spark, snapshot)
-    return scan(spark, snapshot, where=given.get("tidegate.where"), columns=wanted, follow=latest)
+    where = given.get("tidegate.where")
+    frame = scan(spark, snapshot, where=where, columns=wanted, follow=latest)
+    return frame if where is not None else remember(frame, spark, snapshot, wanted)
 
 
 def _columns(snapshot: Snapshot, text: str) -> list[str]:

@@ -1,11 +1,12 @@
 """Spark Connect: the same doors on the client's own classes, and everything by the portable way.
 
 What is hooked: the readers and writers of ``pyspark.sql.connect`` as ``batch``, ``catalog`` and ``streams``
-say; the two ways to derive a session, so that a derived one is enabled too; and in ``Catalog`` the calls for
-which the server loads tables, since it must know their provider. ``listTables`` leaves out the views that
-stand in for tables in queries (``sql.remote``), and ``getTable`` tells external tables from managed ones,
-which Spark does not where a Python data source serves them. The client reads and writes the log, the server's
-executors read and write data files: both must reach the table. No Py4J is touched.
+say; filters of DataFrames; the two ways to derive a session, so that a derived one is enabled too; and in
+``Catalog`` the calls for which the server loads tables, since it must know their provider. ``listTables``
+leaves out the views that stand in for tables in queries (``sql.remote``), and ``getTable`` tells external
+tables from managed ones, which Spark does not where a Python data source serves them. The client reads and
+writes the log, the server's executors read and write data files: both must reach the table. No Py4J is
+touched.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidegate.commands.catalog import entry_of
-from tidegate.doors import batch, catalog, statements, streams
+from tidegate.doors import batch, catalog, filters, statements, streams
 from tidegate.doors.hooks import derive, is_enabled, wrap
 from tidegate.spark.remote_catalog import provided
 from tidegate.sql.remote import OWN_VIEWS
@@ -23,6 +24,7 @@ from tidegate.sql.remote import OWN_VIEWS
 def install() -> None:
     """Hang the doors of Spark Connect."""
     from pyspark.sql.connect.catalog import Catalog
+    from pyspark.sql.connect.dataframe import DataFrame
     from pyspark.sql.connect.readwriter import DataFrameReader, DataFrameWriter, DataFrameWriterV2
     from pyspark.sql.connect.session import SparkSession
     from pyspark.sql.connect.streaming.query import StreamingQuery
@@ -32,6 +34,7 @@ def install() -> None:
     catalog.install(DataFrameReader, DataFrameWriter, DataFrameWriterV2, SparkSession, Catalog)
     streams.install(DataStreamReader, DataStreamWriter, StreamingQuery)
     statements.install(SparkSession)
+    filters.install(DataFrame)
     for name in ("newSession", "cloneSession"):
         if hasattr(SparkSession, name):
             wrap(SparkSession, name, _derived)

@@ -21,6 +21,7 @@ from tidegate.spark.jvm import is_connect
 from tidegate.spark.session_ids import session_id, session_of_stream
 
 Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
+Concerns = Callable[[Any], bool]
 
 # By the id of a session: what lives as long as it does.
 _enabled: dict[str, weakref.ref[Any]] = {}
@@ -88,24 +89,27 @@ def _concerns(target: Any) -> bool:
     return is_enabled(next(found for name in held if (found := getattr(target, name, None)) is not None))
 
 
-def wrap(cls: type, name: str, make: Wrapper) -> None:
-    """Replace a method by what ``make`` builds around it; a second time does nothing."""
+def wrap(cls: type, name: str, make: Wrapper, concerns: Concerns = _concerns) -> None:
+    """Replace a method by what ``make`` builds around it; a second time does nothing.
+
+    ``concerns`` says of an object whether its call is for us.
+    """
     key = (cls, name)
     if key not in _hung:
         original = getattr(cls, name)
-        ours = _gated(original, door(make(original)))
+        ours = _gated(original, door(make(original)), concerns)
         _hung[key] = (original, ours, name in vars(cls))
         setattr(cls, name, ours)
 
 
-def _gated(original: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
+def _gated(original: Callable[..., Any], ours: Callable[..., Any], concerns: Concerns) -> Callable[..., Any]:
     """``ours`` for enabled sessions; what is being made knows its session afterwards, and asks itself."""
     if original.__name__ == "__init__":
         return functools.wraps(original)(ours)
 
     @functools.wraps(original)
     def hung(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return (ours if _concerns(self) else original)(self, *args, **kwargs)
+        return (ours if concerns(self) else original)(self, *args, **kwargs)
 
     return hung
 

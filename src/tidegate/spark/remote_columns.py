@@ -1,4 +1,4 @@
-"""Columns of Spark Connect, looked into: as SQL text, and with their frames exchanged for a name.
+"""Columns of Spark Connect, looked into: as SQL text, and with their frames exchanged for a name or a plan.
 
 A Connect column is an unresolved expression that the client holds itself, and how it is shown is for people
 only: a string has no quotes there. What is read here is the expression: references, literals, operators,
@@ -10,19 +10,26 @@ from __future__ import annotations
 import copy
 import re
 from datetime import date, datetime, timedelta, timezone
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.sql import types as T
 
+PlanIds = dict[str, int | None]
+_PLAN_IDS = ("_plan_id", "_root_plan_id", "_plan_id_with_rel")
+F = TypeVar("F")
 _INFIX = frozenset({"<=>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "and", "or"})
 _SUFFIXES: dict[type, str] = {T.LongType: "L", T.ShortType: "S", T.ByteType: "Y", T.IntegerType: ""}
+_PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_QUOTED = re.compile(r"(`[^`]+`|[A-Za-z_]\w*)(\.(`[^`]+`|[A-Za-z_]\w*))*", re.ASCII)
+# Without quotes these are no names.
+_WORDS = frozenset({"true", "false", "null", "not", "case", "current_date", "current_timestamp", "exists"})
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def sql_of(column: Any) -> str | None:
-    """The SQL of a Connect column; None where it has none."""
+def sql_of(column: Any, plans: frozenset[int] = frozenset()) -> str | None:
+    """The SQL of a Connect column; None where it has none. Columns of ``plans``' frames go by name."""
     try:
-        return _sql(column._expr)
+        return _sql(column._expr, plans)
     except (AttributeError, _NoText):
         # What PySpark calls its expressions may change; then they have no text here.
         return None
@@ -39,6 +46,19 @@ def plans_of(frame: Any) -> frozenset[int]:
             p for p in (getattr(plan, a, None) for a in ("_child", "left", "right")) if p is not None
         ]
     return frozenset(out)
+
+
+def ids_of(frame: Any) -> PlanIds:
+    """By what a plan is found from the columns taken from its frame, as this PySpark keeps it."""
+    held = vars(frame._plan)
+    return {name: held[name] for name in _PLAN_IDS if name in held}
+
+
+def with_ids(frame: F, ids: PlanIds) -> F:
+    """The frame, with its plan found by these ids: in the place of the one that had them."""
+    plan: Any = vars(frame)["_plan"]
+    vars(plan).update(ids)
+    return frame
 
 
 def renamed(column: Any, plans: frozenset[int], alias: str, names: frozenset[str]) -> Any:
@@ -70,10 +90,10 @@ class _NoText(Exception):
     """An expression that cannot be written down."""
 
 
-def _sql(expression: Any) -> str:
+def _sql(expression: Any, plans: frozenset[int]) -> str:
     kind = type(expression).__name__
-    if kind == "ColumnReference" and expression._plan_id is None:
-        return str(expression._unparsed_identifier)
+    if kind == "ColumnReference" and (expression._plan_id is None or expression._plan_id in plans):
+        return _name(expression)
     if kind == "SQLExpression":
         return f"({expression._expr})"
     if kind == "LiteralExpression":
@@ -81,10 +101,21 @@ def _sql(expression: Any) -> str:
     if kind == "CastExpression" and expression._eval_mode is None:
         wanted = expression._data_type
         text = wanted if isinstance(wanted, str) else wanted.simpleString()
-        return f"CAST({_sql(expression._expr)} AS {text})"
+        return f"CAST({_sql(expression._expr, plans)} AS {text})"
     if kind == "UnresolvedFunction" and not expression._is_distinct:
-        return _call(expression._name, [_sql(a) for a in expression._args])
+        return _call(expression._name, [_sql(a, plans) for a in expression._args])
     raise _NoText(kind)
+
+
+def _name(reference: Any) -> str:
+    """A column's name; Spark takes any word between its dots, SQL needs quotes around most."""
+    said = str(reference._unparsed_identifier)
+    if reference._is_metadata_column or ("`" in said and not _QUOTED.fullmatch(said)):
+        raise _NoText(said)
+    if "`" in said:
+        return said
+    parts = said.split(".")
+    return ".".join(p if _PLAIN.fullmatch(p) and p.lower() not in _WORDS else f"`{p}`" for p in parts)
 
 
 def _call(name: str, given: list[str]) -> str:

@@ -30,6 +30,9 @@ F: Any = pytest.importorskip("pyspark.sql.connect.functions")
         ),
         (lambda: F.col("n").between(1, 1 << 40), "((n >= 1) AND (n <= 1099511627776L))"),
         (lambda: F.col("`a b`") == 1.5, "(`a b` = 1.5D)"),
+        (lambda: F.col("a or b") == 1, "(`a or b` = 1)"),
+        (lambda: ~F.col("true") & F.col("s.my field").isNull(), "((NOT `true`) AND (s.`my field` IS NULL))"),
+        (lambda: F.col("`a.b`.c") == 1, "(`a.b`.c = 1)"),
         (lambda: F.col("m").eqNullSafe("x"), "(m <=> 'x')"),
         (lambda: F.expr("a > 1 or b"), "(a > 1 or b)"),
         (lambda: F.lit(True) & F.lit(None), "(TRUE AND NULL)"),
@@ -45,6 +48,7 @@ def test_a_column_is_written_as_sql(make: Any, text: str) -> None:
     "make",
     [
         lambda: F.col("a")["b"] > 1,
+        lambda: F.col("`a``b`") > 1,
         lambda: F.count_distinct(F.col("a")) > 1,
         lambda: F.transform(F.col("a"), lambda x: x + 1).isNull(),
         lambda: F.col("a") > float("inf"),
