@@ -165,6 +165,7 @@ def test_many_files_are_deleted_by_the_tasks_of_a_job(
     spark: SparkSession, table: str, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tidegate.commands import vacuum_spark
+    from tidegate.commands.vacuum_listing import list_here
     from tidegate.log.table_log import TableLog
 
     def not_here(*_: object) -> None:
@@ -180,9 +181,9 @@ def test_many_files_are_deleted_by_the_tasks_of_a_job(
     monkeypatch.setattr(vacuum_spark, "delete_here", not_here)
     with pytest.raises(AssertionError):
         vacuum_spark.vacuum(spark, TableLog.at(table))
+    found = vacuum_spark.list_on_spark(spark, TableLog.at(table), ["p=0/", "p=1/"])
+    assert found.equals(list_here(TableLog.at(table), []))
     monkeypatch.setattr(vacuum_spark, "MANY", 29)
-    monkeypatch.setattr(vacuum_spark, "MANY_FOLDERS", 1)
-    monkeypatch.setattr(vacuum_spark, "list_here", not_here)
     assert vacuum_spark.vacuum(spark, TableLog.at(table)).count == 30
     assert not list(Path(table).rglob("*orphan*"))
     assert rows(table) == before

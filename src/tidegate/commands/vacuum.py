@@ -139,11 +139,11 @@ def vacuum(
         files, last = _from_log(snapshot, cutoff)
         found = Found(files)
     else:
-        found = listed(snapshot, lister) if inventory is None else from_inventory(log.url, inventory)
+        found = listed(snapshot, lister) if inventory is None else from_inventory(snapshot, inventory)
         last = _latest_outside(snapshot, cutoff)
     going = found.files.filter(pc.less(found.files.column("modified"), cutoff))
     going = going.filter(pc.invert(pc.is_in(going.column("name"), value_set=guard.array())))
-    going = _without_recent_changes(snapshot, going, cutoff)
+    going = _without_recent_changes(snapshot, going, cutoff, min(retention, _DAY))
     size = int(pc.sum(going.column("size")).as_py() or 0)
     names = going.column("name").combine_chunks() if going.num_rows else pa.array([], pa.string())
     folders = idle_folders(found, cutoff)
@@ -240,25 +240,27 @@ def _still_unneeded(snapshot: Snapshot, names: pa.Array, cutoff: int, *, own: in
     return names.filter(pc.invert(pc.is_in(names, value_set=protected(latest, cutoff).array())))
 
 
-def _without_recent_changes(snapshot: Snapshot, going: pa.Table, cutoff: int) -> pa.Table:
+def _without_recent_changes(snapshot: Snapshot, going: pa.Table, cutoff: int, slack: int) -> pa.Table:
     """Change files are in no snapshot: those of commits within the retention are kept by name."""
     changes = pc.match_substring_regex(going.column("name"), r"(?:^|/)cdc-|^_change_data/")
     if not pc.any(changes).as_py():
         return going
     kept: list[pa.Array] = []
-    for _, actions in _commits_since(snapshot, cutoff):
+    for _, actions in _commits_since(snapshot, cutoff, slack):
         kept += [below(snapshot.url, b.column("path")) for b in actions.cdcs]
     if not kept:
         return going
     return going.filter(pc.invert(pc.is_in(going.column("name"), value_set=pa.concat_arrays(kept))))
 
 
-def _commits_since(snapshot: Snapshot, moment: int) -> Iterator[tuple[LogFile, CommitActions]]:
-    """The commits of a time and later; a day's slack, since clocks differ."""
+def _commits_since(
+    snapshot: Snapshot, moment: int, slack: int = _DAY
+) -> Iterator[tuple[LogFile, CommitActions]]:
+    """The commits of a time and later, with some slack, since clocks differ."""
     log = snapshot.log
     listing = list_log(log.store, log.log_dir, 0, snapshot.version)
     for version in sorted(listing.commits):
-        if listing.commits[version].info.modified >= moment - _DAY:
+        if listing.commits[version].info.modified >= moment - slack:
             yield from read_commits(log, version, limit=1)
 
 

@@ -1,8 +1,8 @@
 """What lies below a table, for VACUUM: its files, and on a disk the folders that are empty.
 
-A large table is listed in ranges of names, side by side: the folders of its first levels are where one
-range ends and the next begins, so that no file is asked for twice and none is left out. A store that
-knows no folders is listed in one go.
+A disk is walked folder by folder, side by side, each looked at once. Elsewhere a large table is listed in
+ranges of names: the folders of its first levels are where one range ends and the next begins, so that no
+file is asked for twice and none is left out. A store that knows no folders is listed in one go.
 """
 
 from __future__ import annotations
@@ -45,16 +45,37 @@ class Found:
 
 
 def listed(snapshot: Snapshot, lister: Lister | None = None) -> Found:
-    """Every file below the table that is the table's business."""
+    """Every file below the table that is the table's business; ``lister`` lists what is not a disk."""
     partitions = _partitions(snapshot)
     store = snapshot.log.store
+    if isinstance(store, LocalStore):
+        return _walked(store, partitions)
     files = (lister or list_here)(snapshot.log, marks(store, partitions))
-    shown = [not hidden(n, partitions) for n in files.column("name").to_pylist()]
-    files = files.filter(pa.array(shown, pa.bool_()))
+    mask = [not hidden(n, partitions) for n in files.column("name").to_pylist()]
+    files = files.filter(pa.array(mask, pa.bool_()))
+    return Found(files, len(_folders_of(files)) + 1)
+
+
+def _walked(store: LocalStore, partitions: Sequence[str]) -> Found:
+    """What lies on a disk, level by level, without folders that are none of the table's business."""
+    parts: list[pa.Table] = []
+    folders: list[FileInfo] = []
+    names = [""]
+
+    def shown(name: str) -> bool:
+        return not hidden(name, partitions)
+
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="tidegate-vacuum") as pool:
+        while names:
+            level = list(pool.map(store.entries, names))
+            parts.append(as_table(info for found in level for info in found.files if shown(info.name)))
+            below = [f for found in level for f in found.folders if shown(f"{f.name}/x")]
+            folders += below
+            linked = [name for found in level for name in found.linked if shown(f"{name}/x")]
+            names = [f.name for f in below] + linked
+    files = pa.concat_tables(parts).sort_by("name")
     used = _folders_of(files)
-    if not isinstance(store, LocalStore):
-        return Found(files, len(used) + 1)
-    folders = [f for level in _levels(store, partitions) for f in level]
+    folders.sort(key=lambda folder: (folder.name.count("/"), folder.name))
     return Found(files, len(folders) + 1, tuple(f for f in folders if f.name not in used))
 
 
@@ -96,8 +117,7 @@ def within(store: Store, bounds: Range) -> Iterator[FileInfo]:
 
 def list_here(log: TableLog, at: Sequence[str]) -> pa.Table:
     """List side by side in threads of this process."""
-    # On a disk each range looks through the folders above it again: few ranges, then.
-    bounds = ranges(at, THREADS if isinstance(log.store, LocalStore) else RANGES)
+    bounds = ranges(at, RANGES)
     with ThreadPoolExecutor(THREADS, thread_name_prefix="tidegate-vacuum") as pool:
         parts = list(pool.map(lambda one: as_table(within(log.store, one)), bounds))
     return pa.concat_tables(parts)
@@ -150,8 +170,8 @@ def idle_folders(found: Found, cutoff: int) -> list[str]:
 # ---------------------------------------------------------------------------- an inventory
 
 
-def from_inventory(root: str, given: pa.Table) -> Found:
-    """An inventory in place of a listing."""
+def from_inventory(snapshot: Snapshot, given: pa.Table) -> Found:
+    """An inventory in place of a listing; a file that it names more than once is as young as it says."""
     needed = {"path", "length", "isDir", "modificationTime"}
     missing = needed - set(given.column_names)
     if missing:
@@ -161,12 +181,12 @@ def from_inventory(root: str, given: pa.Table) -> Found:
             errorClass="DELTA_INVALID_INVENTORY_SCHEMA",
         )
     files = given.filter(pc.invert(pc.fill_null(given.column("isDir"), False)))
+    prefix = snapshot.url.rstrip("/") + "/"
     names = []
     for path in files.column("path").to_pylist():
         # Inventories are listings: paths are literal, not URI-encoded as in the log.
         plain = path.removeprefix("file:") if path.startswith("file:") else path
         plain = "/" + plain.lstrip("/") if path.startswith("file:") else plain
-        prefix = root.rstrip("/") + "/"
         names.append(plain[len(prefix) :] if plain.startswith(prefix) else plain)
     table = pa.table(
         [
@@ -176,5 +196,9 @@ def from_inventory(root: str, given: pa.Table) -> Found:
         ],
         schema=FILES,
     )
-    mask = [not (hidden(n) or n.startswith("/") or "://" in n) for n in names]
-    return Found(table.filter(pa.array(mask, pa.bool_())), given.num_rows - files.num_rows + 1)
+    partitions = _partitions(snapshot)
+    mask = [not (hidden(n, partitions) or n.startswith("/") or "://" in n) for n in names]
+    table = table.filter(pa.array(mask, pa.bool_()))
+    once = table.group_by("name").aggregate([("size", "max"), ("modified", "max")])
+    once = once.rename_columns(FILES.names).sort_by("name")
+    return Found(once, given.num_rows - files.num_rows + 1)

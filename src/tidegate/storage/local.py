@@ -14,6 +14,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -43,6 +44,14 @@ _NO_LINKS = frozenset(
 _NO_NAMELESS = _NO_LINKS | {errno.EISDIR, errno.ENOENT}
 _NO_EXCLUSIVE_RENAME = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP})
 _NOT_A_FILE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+
+
+class Entries(NamedTuple):
+    """What lies in one directory: files, directories, and the names of links to directories."""
+
+    files: list[FileInfo]
+    folders: list[FileInfo]
+    linked: list[str]
 
 
 class LocalStore:
@@ -119,6 +128,27 @@ class LocalStore:
         except OSError as error:
             raise self._failed(f"The directory {below!r} could not be listed", error) from error
         return sorted(found, key=lambda info: info.name)
+
+    def entries(self, directory: str) -> Entries:
+        """All that lies directly in ``directory``, looked at once."""
+        directory = check_directory(directory, self._root)
+        below = f"{directory}/" if directory else ""
+        found = Entries([], [], [])
+        try:
+            with os.scandir(self._prefix + below) as entries:
+                for entry in entries:
+                    with suppress(FileNotFoundError):
+                        if entry.is_dir(follow_symlinks=False):
+                            found.folders.append(_info(below + entry.name, entry.stat()))
+                        elif entry.is_dir():
+                            found.linked.append(below + entry.name)
+                        elif not entry.name.startswith(TEMP_PREFIX) and entry.is_file():
+                            found.files.append(_info(below + entry.name, entry.stat()))
+        except _NOT_A_FILE:
+            pass
+        except OSError as error:
+            raise self._failed(f"The directory {below!r} could not be listed", error) from error
+        return found
 
     def get(self, name: str) -> bytes:
         """All bytes of ``name``."""

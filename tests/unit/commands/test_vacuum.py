@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.lifetimes import HOUR, Lifetime
-from support.tables import RawTable, features
+from support.tables import RawTable, column, features, schema_string
 from tidegate.commands.table_names import below, hidden
 from tidegate.commands.vacuum import vacuum
 from tidegate.commands.vacuum_listing import listed, marks, ranges
@@ -154,6 +154,16 @@ def test_change_files_of_commits_within_the_retention_stay_even_if_written_long_
     assert name in _run(table)
 
 
+def test_no_change_file_is_kept_where_no_retention_is_asked_for() -> None:
+    table = Lifetime()
+    table.add()
+    name = table._put("_change_data/cdc-now.parquet")
+    table.update(0, change=name)
+    table.wait(1)
+    assert name not in _run(table, 2)
+    assert name in _run(table, 0)
+
+
 def test_files_that_may_be_committed_yet_stay(table: Lifetime) -> None:
     name = table.orphan()
     table.wait(WEEK - 1)
@@ -273,6 +283,21 @@ def test_an_inventory_stands_for_the_listing(table: Lifetime) -> None:
         vacuum(table.log, inventory=inventory.drop_columns(["isDir"]))
     with pytest.raises(OptionError, match="inventory"):
         vacuum(table.log, mode="lite", inventory=inventory)
+
+
+def test_an_inventory_sees_partitions_that_begin_with_an_underscore_and_counts_names_once(
+    tmp_path: Path,
+) -> None:
+    raw = RawTable.on_disk(tmp_path)
+    raw.create(partitions=["_p"], schema=schema_string(column("_p", "integer"), column("id")))
+    root = raw.log.url
+    given = [("_p=1/old", 0), ("_q=1/old", 0), ("twice", 0), ("twice", 0), ("young", 0), ("young", 1 << 60)]
+    rows = [(f"{root}/{name}", 3, False, moment) for name, moment in given]
+    rows += [(root, 0, True, 0), (f"{root}/_p=1", 0, True, 0), ("/elsewhere/_p=1/old", 3, False, 0)]
+    columns = ("path", "length", "isDir", "modificationTime")
+    inventory = pa.table({c: [r[i] for r in rows] for i, c in enumerate(columns)})
+    done = vacuum(raw.log, dry_run=True, inventory=inventory)
+    assert (done.names.to_pylist(), done.size) == (["_p=1/old", "twice"], 6)
 
 
 # ---------------------------------------------------------------------------- names
