@@ -414,3 +414,20 @@ def test_only_empty_directories_are_removed_and_links_are_no_folders(tmp_path: P
     assert [f.name for f in store.folders("")] == ["a", "c"]
     assert store.remove_folders(["a/b", "a", "c", "missing"]) == ["a/b", "a"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["c", "d"]
+
+
+def test_what_lies_in_a_directory_is_told_apart_at_one_look(tmp_path: Path) -> None:
+    for name in ("a/b", "elsewhere"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("x", "a/y", f"{TEMP_PREFIX}draft"):
+        (tmp_path / name).write_bytes(b"123")
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
+    store = LocalStore(tmp_path)
+    found = store.entries("")
+    assert [(f.name, f.size) for f in found.files] == [("x", 3)]
+    assert sorted(f.name for f in found.folders) == ["a", "elsewhere"]
+    assert found.linked == ["link"]
+    below = store.entries("a")
+    assert ([f.name for f in below.files], [f.name for f in below.folders]) == (["a/y"], ["a/b"])
+    assert store.entries("missing") == store.entries("x") == ([], [], [])
