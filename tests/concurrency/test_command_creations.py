@@ -12,13 +12,18 @@ from support.log_commands import now
 from support.tables import Clock
 from tidegate.commands.clone import clone
 from tidegate.commands.convert import convert_folder
-from tidegate.errors import ConcurrentWriteException, ProtocolChangedException, TableExistsError
+from tidegate.errors import (
+    ConcurrentWriteException,
+    MaintenanceRefusedError,
+    ProtocolChangedException,
+    TableExistsError,
+)
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
 from tidegate.storage.memory import MemoryStore
 
 SOURCE = TableLog(log_commands.make({}), clock=now)
-TOLD = (ConcurrentWriteException, ProtocolChangedException, TableExistsError)
+TOLD = (ConcurrentWriteException, MaintenanceRefusedError, ProtocolChangedException, TableExistsError)
 
 
 def _convert(log: TableLog) -> bool:
@@ -26,7 +31,7 @@ def _convert(log: TableLog) -> bool:
 
 
 def _clone(log: TableLog) -> bool:
-    return clone(SOURCE, log) is not None
+    return clone(SOURCE, log, replace=True) is not None
 
 
 def _folder() -> MemoryStore:

@@ -44,10 +44,13 @@ def command(
         )
         now = load(log).version
     if json:
-        screen.document({"table": log.url, "version": now, "dryRun": dry_run, **metrics})
+        screen.document({"table": log.url, "version": now, "dryRun": dry_run, **(metrics or {})})
         return 0
     verb_text = "would be" if dry_run else "is"
     at = f"version {version}" if version is not None else f"the version of {timestamp}"
+    if metrics is None:
+        screen.line(f"{log.url} is at {at} already; there is nothing to restore.")
+        return 0
     screen.line(f"{log.url} {verb_text} restored to {at}; its latest version is {now}.")
     screen.fields([(k.replace("_", " "), screen.number(v)) for k, v in metrics.items()])
     return 0

@@ -54,11 +54,12 @@ def clone(
     if_not_exists: bool = False,
     within_retention: bool = False,
     dry_run: bool = False,
+    called: str | None = None,
 ) -> dict[str, Any] | None:
     """Make ``target`` a clone of ``source``, as it is or was; the metrics as Delta names them.
 
     None where there is a table already and ``if_not_exists`` says to leave it. With ``within_retention``
-    versions whose files VACUUM may delete are refused.
+    versions whose files VACUUM may delete are refused. ``called`` is the source's name, for the history.
     """
     if not shallow:
         raise MaintenanceRefusedError(
@@ -72,11 +73,12 @@ def clone(
         check_retention(load(source), snapshot)
     adds = absolute(snapshot)
     metadata = cloned_metadata(snapshot.metadata, properties or {})
+    _check_vectors(adds, properties or {}, target.url)
     domains: list[Action] = []
     if clustering.is_clustered(snapshot):
         domains.append(snapshot.domains[clustering.DOMAIN])
     parameters = {
-        "source": f"delta.`{location(source.url)}`",
+        "source": called or f"delta.`{location(source.url)}`",
         "sourceVersion": snapshot.version,
         "isShallow": "true",
     }
@@ -118,6 +120,9 @@ def publish(
         if if_not_exists:
             return None
         _check_replaceable(transaction.snapshot, replace)
+        _check_mapping(transaction.snapshot.metadata, metadata, target.url)
+    elif not replace:
+        _check_empty(target)
     size = pc.sum(adds.column("size")).as_py() or 0
     metrics = {
         "source_table_size": size,
@@ -144,7 +149,14 @@ def _commit(
 ) -> Committed:
     registry = transaction.log.registry
     now = transaction.log.clock()
-    metadata = msgspec.structs.replace(metadata, id=str(uuid.uuid4()), created_time=now)
+    there = None if transaction.snapshot is None else transaction.snapshot.metadata
+    metadata = msgspec.structs.replace(
+        metadata,
+        id=str(uuid.uuid4()) if there is None else there.id,
+        name=None if there is None else there.name,
+        description=None if there is None else there.description,
+        created_time=now,
+    )
     actions = list(domains)
     # A clone is no append, also where it makes a table: what is there decides whether it may be made.
     transaction.read_table()
@@ -188,11 +200,50 @@ def _check_replaceable(target: Snapshot, replace: bool) -> None:
         )
 
 
+def _check_empty(target: TableLog) -> None:
+    """A new clone begins where there is nothing but what others may have begun of a log."""
+    log = target.dialect.log_dir + "/"
+    if any(not f.name.startswith(log) for f in target.store.list_from("", recursive=True)):
+        raise TableExistsError(
+            "The place where the clone is to be is not empty and also not a Delta table.",
+            table=target.url,
+            hint="Clone to another place, or replace what is there with replace=True.",
+            errorClass="DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
+        )
+
+
+def _check_mapping(before: Metadata, after: Metadata, table: str) -> None:
+    """The files of a clone are read by the source's mapping: another one cannot be asked of them."""
+    old, new = (props.get(m.configuration, props.COLUMN_MAPPING_MODE) for m in (before, after))
+    if old != new:
+        raise MaintenanceRefusedError(
+            f"Changing the column mapping mode from {old} to {new} in a clone is not supported.",
+            table=table,
+            errorClass="DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE",
+        )
+
+
+def _check_vectors(adds: pa.Table, overrides: Mapping[str, str], table: str) -> None:
+    """A clone that is to have no deletion vectors cannot refer to files with some."""
+    asked = {k.lower(): str(v).lower() for k, v in overrides.items()}
+    if asked.get(props.ENABLE_DELETION_VECTORS.key.lower()) != "false":
+        return
+    if adds.column("deletionVector").null_count < adds.num_rows:
+        raise MaintenanceRefusedError(
+            "Files of the source have deletion vectors, which the clone is told not to have.",
+            table=table,
+            hint="Purge the source first (REORG TABLE ... APPLY (PURGE)), or leave the property as it is.",
+            errorClass="DELTA_ADDING_DELETION_VECTORS_DISALLOWED",
+        )
+
+
 def cloned_metadata(source: Metadata, overrides: Mapping[str, str]) -> Metadata:
     """The source's metadata as the clone's, with the caller's properties over it."""
     kept = {k: v for k, v in source.configuration.items() if k not in _LEFT_BEHIND}
     asked = props.validate({k: str(v) for k, v in overrides.items()}, existing=kept)
-    return source.with_configuration({**kept, **asked})
+    cloned = source.with_configuration({**kept, **asked})
+    _check_mapping(source, cloned, "")
+    return cloned
 
 
 def absolute(snapshot: Snapshot) -> pa.Table:

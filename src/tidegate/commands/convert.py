@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -19,8 +19,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidegate import properties as props
+from tidegate.commands import sink_log
 from tidegate.commands.clone import publish
 from tidegate.commands.detail import location
+from tidegate.commands.parquet_schemas import described, merged
 from tidegate.commands.table_names import hidden
 from tidegate.errors import (
     DataFileCorruptError,
@@ -35,7 +37,6 @@ from tidegate.log.columns import ADD_SCHEMA, to_batch
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
 from tidegate.schema.arrow import from_arrow_schema
-from tidegate.schema.lengths import as_strings
 from tidegate.schema.types import (
     DATE,
     INTEGER,
@@ -44,7 +45,6 @@ from tidegate.schema.types import (
     DataType,
     StructField,
     StructType,
-    nullable,
     parse_schema,
 )
 from tidegate.spark.write import statistics as written
@@ -54,6 +54,26 @@ from tidegate.transaction.transaction import Transaction
 
 _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 _THREADS = 16
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files are looked for and read: with minima and maxima, without those that are no parquet."""
+
+    statistics: bool = True
+    skips_corrupt: bool = False
+    # Where a stream has written the folder: the files of its commits alone.
+    by_sink_log: bool = True
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a catalog says of a parquet table: its name, its columns, where its partitions are, properties."""
+
+    name: str
+    schema: StructType | None = None
+    partitions: tuple[tuple[str, dict[str, str | None]], ...] | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -70,16 +90,23 @@ def convert_folder(
     partition_schema: StructType | None = None,
     *,
     statistics: bool = True,
+    reading: Reading | None = None,
+    known: Known | None = None,
     defaults: Mapping[str, str] | None = None,
-    properties: Mapping[str, str] | None = None,
     dry_run: bool = False,
 ) -> int:
-    """Make a table of the parquet files below ``log``'s place; how many files. 0 if it is a table already."""
+    """Make a table of the parquet files below ``log``'s place; how many files. 0 if it is a table already.
+
+    ``known`` is what a catalog says of them: it goes before what the files say.
+    """
+    how = reading or Reading(statistics)
     # Begun before the files are looked at: whoever makes a table of them meanwhile wins, and is left alone.
     transaction = Transaction.begin(log, defaults=defaults)
     if transaction.snapshot is not None:
         return 0
-    found = read_folder(log, partition_schema or StructType(), statistics=statistics)
+    own = {} if known is None else props.validate(dict(known.properties))
+    _check_mapping({**(defaults or {}), **own}, log.url)
+    found = read_folder(log, partition_schema or StructType(), how, known=known)
     count = int(found.adds.num_rows)
     if dry_run:
         return count
@@ -88,13 +115,14 @@ def convert_folder(
             id=str(uuid.uuid4()),
             schema_string=found.schema.to_json(),
             partition_columns=found.partition_columns,
-            configuration=dict(properties or {}),
+            configuration=own,
         )
     )
     parameters = {
         "numFiles": count,
         "partitionedBy": list(found.partition_columns),
-        "collectStats": str(statistics).lower(),
+        "collectStats": str(how.statistics).lower(),
+        **({} if known is None else {"catalogTable": known.name}),
         "sourceFormat": "parquet",
     }
     metrics = {"numConvertedFiles": count}
@@ -106,55 +134,116 @@ def convert_folder(
     return count
 
 
+def _check_mapping(configuration: Mapping[str, str], table: str) -> None:
+    """Files that are there have their columns' own names; a mapping would look for others."""
+    asked = {k.lower(): v for k, v in configuration.items()}
+    mode = asked.get(props.COLUMN_MAPPING_MODE.key.lower(), "none").lower()
+    if mode != "none":
+        raise OptionError(
+            f"Files are made no table with the column mapping mode {mode}: they have names of their own.",
+            table=table,
+            hint="Leave delta.columnMapping.mode out, and set it afterwards.",
+            errorClass="DELTA_CONVERSION_UNSUPPORTED_COLUMN_MAPPING",
+        )
+
+
 def read_folder(
-    log: TableLog, partition_schema: StructType, *, statistics: bool = True, absolute: bool = False
+    log: TableLog,
+    partition_schema: StructType,
+    reading: Reading | None = None,
+    *,
+    known: Known | None = None,
+    absolute: bool = False,
 ) -> Parquet:
     """The parquet files below a place, with what their names and footers say."""
-    names = [f.name for f in partition_schema.fields]
-    files = [f for f in log.store.list_from("", recursive=True) if _is_data(f.name, names)]
-    if not files:
-        raise SchemaInvalidError(
-            "There is no parquet file to make a table of.",
-            table=log.url,
-            errorClass="DELTA_EMPTY_DIRECTORY",
-        )
-    values = [_partition_values(f.name, partition_schema, log.url) for f in files]
+    how = reading or Reading()
+    files, values = _placed(log, partition_schema, how, known)
     _check_values(values, files, partition_schema, log.url)
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="tidegate-convert") as pool:
-        read = list(pool.map(lambda f: _footer(log, f), files))
-    data = _merged([(f.name, schema) for f, (_, schema) in zip(files, read, strict=True)], log.url)
-    lower = {n.lower() for n in names}
-    data = StructType(tuple(f for f in data.fields if f.name.lower() not in lower))
-    schema = StructType((*data.fields, *partition_schema.fields))
-    count = props.DATA_SKIPPING_NUM_INDEXED_COLS.default
-    footers = [metadata for metadata, _ in read]
-    if statistics:
-        texts = written.of_footers(footers, written.first_leaves(data, count), tight=False)
-    else:
-        texts = [msgspec.json.encode({"numRecords": m.num_rows}).decode() for m in footers]
+        footers = list(pool.map(lambda f: _footer(log, f, skips_corrupt=how.skips_corrupt), files))
+    read = [(f, v, footer) for f, v, footer in zip(files, values, footers, strict=True) if footer is not None]
+    if not read:
+        raise _nothing(log.url)
+    data = None if known is None else known.schema
+    if data is None:
+        data = merged([(f.name, schema) for f, _, (_, schema) in read], log.url)
+    schema = _with_partitions(data, partition_schema)
+    texts = _texts([metadata for _, _, (metadata, _) in read], schema, partition_schema, how)
     root = encode_path(location(log.url)).replace("file%3A", "file:", 1) if absolute else ""
     adds = [
         Add(
-            path=f"{root}/{encode_path(f.name)}" if absolute else encode_path(f.name),
+            path=f"{root}/{encode_path(file.name)}" if absolute else encode_path(file.name),
             partition_values=row,
-            size=f.size,
-            modification_time=f.modified,
+            size=file.size,
+            modification_time=file.modified,
             data_change=True,
             stats=text,
         )
-        for f, row, text in zip(files, values, texts, strict=True)
+        for (file, row, _), text in zip(read, texts, strict=True)
     ]
-    return Parquet(schema, tuple(names), pa.Table.from_batches([to_batch(adds, ADD_SCHEMA)], ADD_SCHEMA))
+    table = pa.Table.from_batches([to_batch(adds, ADD_SCHEMA)], ADD_SCHEMA)
+    return Parquet(schema, tuple(f.name for f in partition_schema.fields), table)
+
+
+def _placed(
+    log: TableLog, partition_schema: StructType, how: Reading, known: Known | None
+) -> tuple[list[FileInfo], list[dict[str, str | None]]]:
+    """The data files, and the partition values of each: as the catalog has them, or as the folders say."""
+    names = [f.name for f in partition_schema.fields]
+    files = [f for f in log.store.list_from("", recursive=True) if _is_data(f.name, names)]
+    if how.by_sink_log:
+        committed = sink_log.committed(log)
+        files = files if committed is None else [f for f in files if f.name in committed]
+    if known is None or known.partitions is None:
+        if not files:
+            raise _nothing(log.url)
+        return files, [_partition_values(f.name, partition_schema, log.url) for f in files]
+    # A partition may lie within the folder of another: the innermost has the file.
+    places = sorted(known.partitions, key=lambda p: -len(p[0]))
+    found = [(f, next((v for at, v in places if f.name.startswith(at)), None)) for f in files]
+    kept = [(f, v) for f, v in found if v is not None]
+    return [f for f, _ in kept], [v for _, v in kept]
+
+
+def _nothing(table: str) -> SchemaInvalidError:
+    return SchemaInvalidError(
+        "No file found in the directory: there is no parquet file to make a table of.",
+        table=table,
+        errorClass="DELTA_EMPTY_DIRECTORY",
+    )
+
+
+def _with_partitions(data: StructType, partitions: StructType) -> StructType:
+    """The columns of a table: those of the files in their places, partition columns as they are given."""
+    given = {f.name.lower(): f for f in partitions.fields}
+    fields = [given.pop(f.name.lower(), f) for f in data.fields]
+    return StructType((*fields, *given.values()))
+
+
+def _texts(
+    footers: list[pq.FileMetaData], schema: StructType, partitions: StructType, how: Reading
+) -> list[str]:
+    """The statistics of the files as text; without minima and maxima, how many rows they have."""
+    if not how.statistics:
+        return [msgspec.json.encode({"numRecords": m.num_rows}).decode() for m in footers]
+    lower = {f.name.lower() for f in partitions.fields}
+    data = StructType(tuple(f for f in schema.fields if f.name.lower() not in lower))
+    count = props.DATA_SKIPPING_NUM_INDEXED_COLS.default
+    return written.of_footers(footers, written.first_leaves(data, count), tight=False)
 
 
 def _is_data(name: str, partitions: list[str]) -> bool:
     return not hidden(name, partitions) and not name.endswith((".crc", "/_SUCCESS"))
 
 
-def _footer(log: TableLog, file: FileInfo) -> tuple[pq.FileMetaData, StructType]:
+def _footer(
+    log: TableLog, file: FileInfo, *, skips_corrupt: bool
+) -> tuple[pq.FileMetaData, StructType] | None:
     try:
         metadata = pq.read_metadata(log.store.open_input(file.name))
     except (pa.ArrowInvalid, OSError) as e:
+        if skips_corrupt:
+            return None
         raise DataFileCorruptError(
             f"A file is not parquet: {str(e).splitlines()[0]}",
             table=log.url,
@@ -165,50 +254,10 @@ def _footer(log: TableLog, file: FileInfo) -> tuple[pq.FileMetaData, StructType]
     try:
         text = (metadata.metadata or {}).get(_SPARK_SCHEMA)
         if text is not None:
-            return metadata, _described(parse_schema(text.decode()))
-        return metadata, _described(from_arrow_schema(metadata.schema.to_arrow_schema()))
+            return metadata, described(parse_schema(text.decode()))
+        return metadata, described(from_arrow_schema(metadata.schema.to_arrow_schema()))
     except TidegateError as e:
         raise e.at(table=log.url, file=file.name) from None
-
-
-def _described(schema: StructType) -> StructType:
-    """The columns of a file as a table has them: null is allowed, and of the metadata comments stay."""
-    return nullable(schema).transform(
-        lambda _, f: f.with_metadata({key: None for key in f.metadata if key != "comment"})
-    )
-
-
-def _merged(schemas: list[tuple[str, StructType]], table: str) -> StructType:
-    """The union of the files' columns; a column of two types is an error that names the file."""
-    out = schemas[0][1]
-    seen = {out.to_json()}
-    for name, schema in schemas[1:]:
-        text = schema.to_json()
-        if text not in seen:
-            seen.add(text)
-            out = _union(out, schema, name, table)
-    return out
-
-
-def _union(one: StructType, other: StructType, file: str, table: str) -> StructType:
-    fields = list(one.fields)
-    at = {f.name.lower(): i for i, f in enumerate(fields)}
-    for f in other.fields:
-        i = at.get(f.name.lower())
-        if i is None:
-            fields.append(f)
-            continue
-        known = fields[i].type
-        if isinstance(known, StructType) and isinstance(f.type, StructType):
-            fields[i] = fields[i].with_type(_union(known, f.type, file, table))
-        elif known != f.type:
-            raise SchemaInvalidError(
-                f"The column {f.name} is {f.type} in this file and {known} in others.",
-                table=table,
-                file=file,
-                errorClass="DELTA_FAILED_MERGE_SCHEMA_FILE",
-            )
-    return StructType(tuple(fields))
 
 
 # ---------------------------------------------------------------------------- partitions
@@ -287,6 +336,7 @@ def clone_parquet(
     replace: bool = False,
     properties: Mapping[str, str] | None = None,
     if_not_exists: bool = False,
+    called: str | None = None,
 ) -> dict[str, Any] | None:
     """A table at ``target`` that refers to the parquet files below ``source``; the metrics of a clone."""
     schema = inferred_partitions(source) if partition_schema is None else partition_schema
@@ -297,79 +347,8 @@ def clone_parquet(
         partition_columns=found.partition_columns,
         configuration=props.validate(dict(properties or {})),
     )
-    parameters = {"source": f"parquet.`{location(source.url)}`", "sourceVersion": -1, "isShallow": "true"}
+    name = called or f"parquet.`{location(source.url)}`"
+    parameters = {"source": name, "sourceVersion": -1, "isShallow": "true"}
     return publish(
         target, found.adds, metadata, None, parameters, replace=replace, if_not_exists=if_not_exists
     )
-
-
-# ---------------------------------------------------------------------------- the front door
-
-
-def convert(
-    spark: Any, identifier: str, partition_schema: Any = None, *, statistics: bool = True
-) -> TableLog:
-    """CONVERT TO DELTA in a Spark session: ``parquet.`/path``` or the name of a parquet table.
-
-    Partition columns are DDL or a schema; of a name the catalog knows them.
-    """
-    from pyspark.sql import types as T
-
-    from tidegate.commands.catalog import move
-    from tidegate.spark.confs import log_at, session_defaults
-
-    path = parquet_path(identifier)
-    entry = None if path is not None else _parquet_entry(spark, identifier)
-    log = log_at(spark, str(path if entry is None else entry.location))
-    if entry is not None and entry.is_delta:
-        return log
-    if entry is not None and partition_schema is None:
-        partition_schema = ", ".join(_catalog_partitions(spark, entry)) or None
-    wanted = T.DataType.fromDDL(partition_schema) if isinstance(partition_schema, str) else partition_schema
-    schema = StructType() if wanted is None else as_strings(parse_schema(wanted.json()))
-    convert_folder(log, schema, statistics=statistics, defaults=session_defaults(spark))
-    if entry is not None:
-        move(spark, entry, entry.location)
-    return log
-
-
-def parquet_path(identifier: str) -> str | None:
-    """The path in ``parquet.`/path```; None for a name of the catalog."""
-    from tidegate.commands.names import split_name
-
-    parts = split_name(identifier)
-    if len(parts) == 2 and parts[0].lower() in ("parquet", "delta"):
-        return parts[1]
-    if "/" in parts[-1]:
-        raise OptionError(
-            f"{identifier} cannot be converted; only parquet files at a path can.",
-            hint="Write parquet.`/path/of/the/files`.",
-            errorClass="DELTA_MISSING_PROVIDER_FOR_CONVERT",
-        )
-    return None
-
-
-def _parquet_entry(spark: Any, name: str) -> Any:
-    """The catalog's entry of a parquet table that can be converted, or of a Delta table."""
-    from tidegate.commands.catalog import check_movable, entry_of, not_found
-
-    entry = entry_of(spark, name)
-    if entry is None:
-        raise not_found(name)
-    if entry.is_delta:
-        return entry
-    if entry.is_view or (entry.provider or "").lower() != "parquet" or entry.location is None:
-        raise OptionError(
-            f"{name} is {'a view' if entry.is_view else f'of the format {entry.provider}'}; "
-            "only parquet tables can be converted.",
-            hint="Write parquet.`/path/of/the/files`, or CREATE TABLE ... USING delta AS SELECT.",
-            errorClass="DELTA_CONVERT_NON_PARQUET_TABLE",
-        )
-    check_movable(spark, entry)
-    return entry
-
-
-def _catalog_partitions(spark: Any, entry: Any) -> list[str]:
-    """The partition columns of a parquet table, each as a name and a type."""
-    columns = spark.catalog.listColumns(entry.qualified)
-    return [f"`{c.name.replace('`', '``')}` {c.dataType}" for c in columns if c.isPartition]

@@ -41,6 +41,8 @@ _FORWARD = (
     properties.COLUMN_MAPPING_MAX_ID.key,
     properties.REQUIRE_CHECKPOINT_PROTECTION_BEFORE.key,
 )
+# The names of hidden columns: files that are there have them, so they are named once.
+_NAMED_ONCE = (properties.ROW_ID_COLUMN_NAME.key, properties.ROW_COMMIT_VERSION_COLUMN_NAME.key)
 # What a time that cannot be read is called, and what one that cannot be restored is called.
 _NO_SUCH_TIME = {
     "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION": "DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER",
@@ -57,14 +59,17 @@ def restore(
     lowers_protocol: bool = False,
     within_retention: bool = False,
     dry_run: bool = False,
-) -> dict[str, Any]:
+) -> dict[str, Any] | None:
     """Make the table what it was at a version or a time; the metrics as Delta names them.
 
-    With ``lowers_protocol`` the protocol comes back too, also where that takes features away; with
-    ``within_retention`` versions whose files VACUUM may delete are refused.
+    None where it is at that version already: nothing is committed. With ``lowers_protocol`` the protocol
+    comes back too, also where that takes features away; with ``within_retention`` versions whose files
+    VACUUM may delete are refused.
     """
     transaction, now = begin(log)
     then = target_of(now, version, timestamp)
+    if then.version == now.version:
+        return None
     if within_retention:
         check_retention(now, then)
     adds, gone = difference(now, then)
@@ -89,7 +94,7 @@ def restore(
         protocol = now.protocol.merge(then.protocol, rules=log.registry.rules)
     if protocol != now.protocol:
         transaction.update_protocol(protocol, lowers=lowers_protocol)
-    metadata = restored_metadata(now.metadata, then.metadata)
+    metadata = restored_metadata(now.metadata, then.metadata, tracks_rows=protocol.supports("rowTracking"))
     if metadata != now.metadata:
         transaction.update_metadata(metadata)
     actions: list[Action] = []
@@ -109,7 +114,7 @@ def restore(
 
 
 def target_of(now: Snapshot, version: int | None, timestamp: str | None) -> Snapshot:
-    """The version to go back to; it must be an older one than the table has."""
+    """The version to go back to; the table must have had it."""
     if (version is None) == (timestamp is None):
         raise OptionError("RESTORE takes a version or a timestamp, one of them.", table=now.url)
     if timestamp is not None:
@@ -132,14 +137,7 @@ def target_of(now: Snapshot, version: int | None, timestamp: str | None) -> Snap
             version=version,
             errorClass="DELTA_CANNOT_RESTORE_TABLE_VERSION",
         )
-    if version == now.version:
-        raise OptionError(
-            f"The table is at version {version} already; there is nothing to restore.",
-            table=now.url,
-            hint="Choose an older version.",
-            errorClass="DELTA_CANNOT_RESTORE_TABLE_VERSION",
-        )
-    return load(now.log, version)
+    return now if version == now.version else load(now.log, version)
 
 
 def difference(now: Snapshot, then: Snapshot) -> tuple[pa.Table, pa.Table]:
@@ -169,13 +167,16 @@ def _check_present(log: TableLog, adds: pa.Table, version: int) -> None:
         )
 
 
-def restored_metadata(now: Metadata, then: Metadata) -> Metadata:
+def restored_metadata(now: Metadata, then: Metadata, *, tracks_rows: bool = False) -> Metadata:
     """The metadata of then, but for what never goes back."""
     configuration = dict(then.configuration)
     for key in _FORWARD:
         values = [int(c[key]) for c in (now.configuration, then.configuration) if c.get(key, "").isdigit()]
         if values:
             configuration[key] = str(max(values))
+    for key in _NAMED_ONCE:
+        if tracks_rows and key in now.configuration:
+            configuration.setdefault(key, now.configuration[key])
     schema = _with_marks(then.schema, now.schema)
     metadata = then.with_configuration(configuration)
     return metadata if schema == then.schema else metadata.with_schema(schema)

@@ -48,6 +48,7 @@ _KINDS: tuple[tuple[type[TidegateError], tuple[type, ...]], ...] = (
 
 # What delta-spark raises under an error class, where our own class does not say it.
 _BY_ERROR_CLASS: dict[str, type] = {
+    "DELTA_ADDING_DELETION_VECTORS_DISALLOWED": UnsupportedOperationException,
     "DELTA_CANNOT_MODIFY_TABLE_PROPERTY": UnsupportedOperationException,
     "DELTA_CDC_START_VERSION_AFTER_LATEST": IllegalArgumentException,
     "DELTA_CLUSTERING_WITH_PARTITION_PREDICATE": UnsupportedOperationException,

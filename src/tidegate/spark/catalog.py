@@ -18,6 +18,7 @@ from urllib.parse import quote
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from tidegate.errors import TidegateError
+from tidegate.files.paths import HIVE_DEFAULT_PARTITION
 from tidegate.spark import failures, jvm, remote_catalog
 from tidegate.spark.session_ids import session_id, standing_for
 
@@ -118,6 +119,25 @@ def _plain(uri: Any) -> str:
     """A location as we write it: a path on this machine bare, everything else as a URL."""
     scheme = uri.getScheme()
     return str(uri.getPath()) if scheme in (None, "file") else str(uri.toString())
+
+
+def partitions(spark: SparkSession, entry: Entry) -> list[tuple[dict[str, str | None], str]]:
+    """The partitions of a table that the catalog keeps them of: the values as text, and where each is."""
+    if jvm.is_connect(spark):
+        return remote_catalog.partitions(spark, entry.qualified)
+    catalog = _catalog(spark)
+    none = jvm.gateway_of(spark).scala.Option.empty()
+    found = catalog.listPartitions(_identifier(spark, entry.database, entry.name), none).iterator()
+    out: list[tuple[dict[str, str | None], str]] = []
+    while found.hasNext():
+        partition = found.next()
+        spec: dict[str, str | None] = {}
+        pairs = partition.spec().iterator()
+        while pairs.hasNext():
+            pair = pairs.next()
+            spec[str(pair._1())] = None if pair._2() in (None, HIVE_DEFAULT_PARTITION) else str(pair._2())
+        out.append((spec, _plain(partition.location())))
+    return out
 
 
 def default_location(spark: SparkSession, database: str | None, name: str) -> str:

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource
 
 from tidegate.errors import TidegateError
+from tidegate.files.paths import HIVE_DEFAULT_PARTITION, unescape_path_name
 from tidegate.spark.carried import carried
 
 T = TypeVar("T")
@@ -128,6 +129,22 @@ def view_of(spark: SparkSession, database: str, name: str) -> View:
     given = [a.replace("``", "`") or b for a, b in re.findall(r"`((?:[^`]|``)*)`|([^`,\s][^`,]*)", listed)]
     columns = zip(given if len(given) == len(names) else names, names, strict=True)
     return View(told["View Text"], namespace or database, tuple(columns))
+
+
+def partitions(spark: SparkSession, table: str) -> list[tuple[dict[str, str | None], str]]:
+    """The partitions of a table that the server keeps them of: the values as text, and where each is."""
+    out: list[tuple[dict[str, str | None], str]] = []
+    for row in sql(spark, f"SHOW PARTITIONS {table}"):
+        pairs = (folder.partition("=") for folder in row.partition.split("/"))
+        texts = {unescape_path_name(key): unescape_path_name(value) for key, _, value in pairs}
+        given = ", ".join(f"{quoted(key)} = {_literal(text)}" for key, text in texts.items())
+        told = {
+            r.col_name: r.data_type
+            for r in sql(spark, f"DESCRIBE TABLE EXTENDED {table} PARTITION ({given})")
+        }
+        spec = {key: None if text == HIVE_DEFAULT_PARTITION else text for key, text in texts.items()}
+        out.append((spec, plain(told["Location"])))
+    return out
 
 
 def database_exists(spark: SparkSession, name: str) -> bool:

@@ -100,14 +100,14 @@ class Context:
             return found
         raise SqlSyntaxError(f"A version is a whole number, not {text}.")
 
-    def moment(self, text: str) -> str:
+    def moment(self, text: str, error_class: str = "DELTA_INVALID_TIMESTAMP_FORMAT") -> str:
         """A timestamp in the session's zone, as text in UTC."""
         millis = self.value(f"unix_millis(try_cast(({text}) AS TIMESTAMP))")
         if millis is None:
             raise OptionError(
                 f"{text} is no timestamp.",
                 hint="Write it as '2024-01-31 12:00:00'.",
-                errorClass="DELTA_INVALID_TIMESTAMP_FORMAT",
+                errorClass=error_class,
             )
         return datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat(timespec="milliseconds")
 

@@ -21,7 +21,9 @@ def create(walk: Walk) -> nodes.Statement | None:
     walk.take("EXTERNAL")
     if not walk.take("TABLE"):
         return None
-    if_not_exists = walk.take("IF", "NOT", "EXISTS")
+    if_not_exists = mode == "create" and walk.take("IF", "NOT", "EXISTS")
+    if walk.peek("IF", "NOT", "EXISTS"):
+        raise walk.error("What is replaced may exist: expected a name")
     node = nodes.Create(walk.table(), mode, if_not_exists)
     if walk.take("SHALLOW", "CLONE"):
         node = replace(node, clone=walk.table(travel=True))

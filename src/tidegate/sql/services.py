@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidegate.commands.convert import convert as run_convert
+from tidegate.commands import catalog
+from tidegate.commands.convert_named import convert as run_convert
 from tidegate.commands.reorg import purge
 from tidegate.commands.vacuum_spark import vacuum as run_vacuum
-from tidegate.errors import OptionError
+from tidegate.errors import NotATableError, OptionError
 from tidegate.sql import nodes
 from tidegate.sql.context import Context
 from tidegate.sql.queries import query
@@ -53,11 +54,23 @@ def reorg(context: Context, node: nodes.Reorg) -> DataFrame:
 
 
 def restore(context: Context, node: nodes.Restore) -> DataFrame:
+    if _is_view(context, node.table):
+        raise NotATableError(
+            f"{node.table} is a view; RESTORE is only supported for Delta tables.",
+            errorClass="DELTA_ONLY_OPERATION",
+        )
     table = context.table(node.table)
     if node.table.version is not None:
         return table.restoreToVersion(context.version(node.table.version))
     assert node.table.timestamp is not None
-    return table.restoreToTimestamp(context.moment(node.table.timestamp))
+    return table.restoreToTimestamp(context.moment(node.table.timestamp, "DELTA_TIMESTAMP_INVALID"))
+
+
+def _is_view(context: Context, ref: nodes.TableRef) -> bool:
+    if ref.path is not None:
+        return False
+    entry = catalog.entry_of(context.spark, ref.name)
+    return catalog.is_temporary_view(context.spark, ref.name) if entry is None else entry.is_view
 
 
 def convert(context: Context, node: nodes.Convert) -> DataFrame:

@@ -12,7 +12,15 @@ from pyspark.sql import types as T
 from tidegate.commands import catalog, retention
 from tidegate.commands.clone import clone
 from tidegate.commands.convert import clone_parquet
-from tidegate.errors import OptionError, SqlSyntaxError, TableExistsError, TableNotFoundError
+from tidegate.commands.convert_named import catalog_partitions
+from tidegate.errors import (
+    NotATableError,
+    OptionError,
+    SqlSyntaxError,
+    TableExistsError,
+    TableNotFoundError,
+)
+from tidegate.schema.types import StructType
 from tidegate.spark.confs import conf, log_at
 from tidegate.sql import nodes
 from tidegate.sql.context import Context
@@ -81,7 +89,9 @@ def _check_exists(node: nodes.Create, exists: bool) -> None:
         )
     if node.mode == "replace" and not exists:
         raise TableNotFoundError(
-            f"There is no table {node.table} to replace.", hint="Use CREATE OR REPLACE TABLE to make it."
+            f"There is no table {node.table} to replace.",
+            hint="Use CREATE OR REPLACE TABLE to make it.",
+            errorClass="DELTA_CANNOT_REPLACE_MISSING_TABLE" if node.clone is not None else None,
         )
 
 
@@ -156,10 +166,16 @@ def _clone(context: Context, node: nodes.Create) -> DataFrame:
     """SHALLOW CLONE of a Delta table, at a version if one is named, or of a folder of parquet files."""
     source = node.clone
     assert source is not None
+    if node.table.path is not None and node.location is not None:
+        raise OptionError(
+            f"Two paths say where the clone is to be: {node.table.path} and the location {node.location}.",
+            hint="Leave one of them out.",
+            errorClass="DELTA_CLONE_AMBIGUOUS_TARGET",
+        )
     where = naming.place(
         context.spark, None if node.table.path else node.table.name, node.location or node.table.path
     )
-    files = _parquet(context, source)
+    files, called = _parquet(context, source), _called(context, source)
     if files is not None and (source.version is not None or source.timestamp is not None):
         raise OptionError(
             f"{source} holds parquet files, which have no versions.",
@@ -170,6 +186,8 @@ def _clone(context: Context, node: nodes.Create) -> DataFrame:
             metrics = clone_parquet(
                 log_at(context.spark, files),
                 log_at(context.spark, where.path),
+                _partitions(context, source),
+                called=called,
                 replace=node.mode != "create",
                 properties=node.properties,
                 if_not_exists=node.if_not_exists,
@@ -179,21 +197,54 @@ def _clone(context: Context, node: nodes.Create) -> DataFrame:
                 context.log(source),
                 log_at(context.spark, where.path),
                 version=None if source.version is None else context.version(source.version),
-                timestamp=None if source.timestamp is None else context.moment(source.timestamp),
+                timestamp=None
+                if source.timestamp is None
+                else context.moment(source.timestamp, "DELTA_TIMESTAMP_INVALID"),
                 replace=node.mode != "create",
                 properties=node.properties,
                 if_not_exists=node.if_not_exists,
                 within_retention=conf(context.spark, retention.CONF, False),
+                called=called,
             )
     return rows(context.spark, [] if metrics is None else [metrics], CLONE)
 
 
 def _parquet(context: Context, source: nodes.TableRef) -> str | None:
     """Where the parquet files are that a source names, by their path or as a table of the catalog."""
-    if len(source.parts) == 2 and source.parts[0].lower() == "parquet":
-        return source.parts[1]
+    path = _parquet_path(source)
+    if path is not None:
+        return path
     entry = None if source.path is not None else catalog.entry_of(context.spark, source.name)
     return entry.location if entry is not None and entry.provider == "parquet" else None
+
+
+def _parquet_path(source: nodes.TableRef) -> str | None:
+    return source.parts[1] if len(source.parts) == 2 and source.parts[0].lower() == "parquet" else None
+
+
+def _called(context: Context, source: nodes.TableRef) -> str | None:
+    """What the history calls a source that is named; views and tables of other formats cannot be cloned."""
+    if source.path is not None or _parquet_path(source) is not None:
+        return None
+    entry = catalog.entry_of(context.spark, source.name)
+    if entry is None and not catalog.is_temporary_view(context.spark, source.name):
+        return None
+    if entry is not None and (entry.is_delta or entry.provider == "parquet"):
+        return naming.full_name(entry)
+    kind = "View" if entry is None or entry.is_view else entry.provider
+    raise NotATableError(
+        f"{source} cannot be cloned: its format is {kind}.",
+        hint="Delta tables and parquet files can.",
+        errorClass="DELTA_CLONE_UNSUPPORTED_SOURCE",
+    )
+
+
+def _partitions(context: Context, source: nodes.TableRef) -> StructType | None:
+    """The partition columns of a parquet table as the catalog has them; None of files at a path."""
+    if _parquet_path(source) is not None:
+        return None
+    entry = catalog.entry_of(context.spark, source.name)
+    return None if entry is None else catalog_partitions(context.spark, entry)
 
 
 def field_of(column: nodes.ColumnDef) -> T.StructField:

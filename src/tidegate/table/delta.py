@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 
 from tidegate.commands import catalog, retention
 from tidegate.commands import clone as cloning
-from tidegate.commands.convert import convert
+from tidegate.commands.convert_named import convert
 from tidegate.commands.detail import detail
 from tidegate.commands.generate import generate
 from tidegate.commands.read import read
@@ -175,7 +175,10 @@ class DeltaTable(Alterations, Features):
         return self._spark.createDataFrame([], T.StructType([]))
 
     def restoreToVersion(self, version: int) -> DataFrame:
-        """Make the table what it was at a version, as a new commit; the metrics in one row."""
+        """Make the table what it was at a version, as a new commit; the metrics in one row.
+
+        There is no row, and no commit, where the table is at that version already.
+        """
         if not isinstance(version, int) or isinstance(version, bool):
             raise ValueError(f"version needs to be an int but got '{type(version)}'.")
         return self._restored(version=version)
@@ -196,7 +199,7 @@ class DeltaTable(Alterations, Features):
             lowers_protocol=conf(self._spark, "restore.protocolDowngradeAllowed", False),
             within_retention=conf(self._spark, retention.CONF, False),
         )
-        return frames.rows(self._spark, [metrics], frames.RESTORE)
+        return frames.rows(self._spark, [] if metrics is None else [metrics], frames.RESTORE)
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """Compaction, Z-order and clustering."""
@@ -255,8 +258,14 @@ class DeltaTable(Alterations, Features):
                 version=version,
                 timestamp=timestamp,
                 within_retention=conf(self._spark, retention.CONF, False),
+                called=self._called(),
             )
         return DeltaTable(self._spark, TableLog.at(place.path), place.name)
+
+    def _called(self) -> str | None:
+        """This table's name as the history of a clone writes it; None if it is known by its path."""
+        entry = None if self._name is None else catalog.entry_of(self._spark, self._name)
+        return None if entry is None else naming.full_name(entry)
 
     def __repr__(self) -> str:
         return f"DeltaTable({self._name or self._log.url!r})"

@@ -18,6 +18,7 @@ from tidegate.errors import (
     TidegateError,
 )
 from tidegate.log.table_log import TableLog
+from tidegate.spark.catalog import SESSION_CATALOG, Entry
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Place:
     name: str | None = None
     managed: bool = False
     is_new: bool = False
+    # What the name stands for now, where that is no Delta table.
+    stands_for: Entry | None = None
 
 
 def path_in(identifier: str) -> str | None:
@@ -61,7 +64,7 @@ def place(spark: SparkSession, identifier: str | None, location: str | None) -> 
                 f"The table {identifier} is at {entry.location}, not at {location}.",
                 errorClass="DELTA_TABLE_LOCATION_MISMATCH",
             )
-        return Place(entry.location, identifier, entry.managed)
+        return Place(entry.location, identifier, entry.managed, stands_for=None if entry.is_delta else entry)
     _, where, managed = catalog.place_for(spark, identifier, location)
     return Place(where, identifier, managed, is_new=True)
 
@@ -95,6 +98,21 @@ def looking_for(name: str) -> Iterator[None]:
 
 def entering(spark: SparkSession, where: Place, comment: str | None = None) -> AbstractContextManager[None]:
     """Tell the catalog of the table that the block makes, if it does not know it."""
+    if where.stands_for is not None:
+        return _moving(spark, where.stands_for, where.path)
     if where.name is None or not where.is_new:
         return nullcontext()
     return catalog.entering(spark, where.name, where.path, managed=where.managed, comment=comment)
+
+
+@contextmanager
+def _moving(spark: SparkSession, entry: Entry, path: str) -> Iterator[None]:
+    """Let a name of a table of another format stand for the Delta table that the block makes in its place."""
+    catalog.check_movable(spark, entry)
+    yield
+    catalog.move(spark, entry, path)
+
+
+def full_name(entry: Entry) -> str:
+    """A table's name with its database and its catalog, as the history writes it."""
+    return ".".join((SESSION_CATALOG, entry.database, entry.name))

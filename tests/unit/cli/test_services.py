@@ -59,6 +59,8 @@ def test_restore_makes_the_table_what_it_was(run: Run, path: Path) -> None:
     assert (done["version"], done["num_of_files_after_restore"]) == (6, 4)
     assert tidegate.open(path).num_files == 4
     assert "is restored to version 2" in run("restore", path, "--version", "2").out
+    assert "nothing to restore" in run("restore", path, "--version", "7").out
+    assert run("restore", path, "--version", "7", "--json").json["version"] == 7
     assert run("restore", path).code == 2
     assert "[VERSION_NOT_FOUND]" in run("restore", path, "--version", "99").err
 

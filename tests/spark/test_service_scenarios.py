@@ -1,0 +1,195 @@
+"""Table services scenario by scenario, as Delta's own suites ask for them: RESTORE, CLONE, CONVERT."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import SparkSession
+
+import tidegate
+from support.dml import confs, feed, last
+from tidegate import DeltaTable
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def services(spark: SparkSession) -> Iterator[str]:
+    """A database of its own, as the current one."""
+    spark.sql("DROP DATABASE IF EXISTS services CASCADE")
+    spark.sql("CREATE DATABASE services")
+    spark.sql("USE services")
+    yield "services"
+    spark.sql("USE default")
+    spark.sql("DROP DATABASE services CASCADE")
+
+
+def _rows(spark: SparkSession, query: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(r) for r in spark.sql(query).collect())
+
+
+def _refused(spark: SparkSession, statements: dict[str, str], kind: type = AnalysisException) -> None:
+    for statement, condition in statements.items():
+        with pytest.raises(kind) as caught:
+            spark.sql(statement)
+        assert caught.value.getCondition() == condition, statement
+
+
+# ---------------------------------------------------------------------------- RESTORE
+
+
+def test_a_restore_to_where_the_table_is_does_nothing(spark: SparkSession, table: str) -> None:
+    spark.range(2).coalesce(1).write.format("delta").save(table)
+    spark.range(2, 3).coalesce(1).write.format("delta").mode("append").save(table)
+    there = DeltaTable.forPath(spark, table)
+    for answer in (
+        there.restoreToVersion(1),
+        there.restoreToTimestamp(tidegate.open(table).timestamp.isoformat()),
+        spark.sql(f"RESTORE delta.`{table}` TO VERSION AS OF 1"),
+    ):
+        assert answer.collect() == []
+        assert answer.columns[0] == "table_size_after_restore"
+    assert tidegate.open(table).version == 1
+
+
+def test_what_is_restored_by_name_is_a_delta_table(spark: SparkSession, services: str) -> None:
+    spark.sql("CREATE TABLE t USING delta AS SELECT id FROM range(2)")
+    spark.sql("INSERT INTO t SELECT id FROM range(2, 5)")
+    spark.sql("CREATE VIEW v AS SELECT * FROM t")
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW passing AS SELECT * FROM t")
+    _refused(
+        spark,
+        {
+            "RESTORE TABLE v VERSION AS OF 0": "DELTA_ONLY_OPERATION",
+            "RESTORE passing TO VERSION AS OF 0": "DELTA_ONLY_OPERATION",
+            "RESTORE TABLE none VERSION AS OF 0": "TABLE_OR_VIEW_NOT_FOUND",
+            "RESTORE t TO TIMESTAMP AS OF 'soon'": "DELTA_TIMESTAMP_INVALID",
+        },
+    )
+    spark.catalog.dropTempView("passing")
+    spark.sql("RESTORE TABLE spark_catalog.services.t VERSION AS OF 0")
+    assert _rows(spark, "SELECT * FROM t") == _rows(spark, "SELECT * FROM v") == [(0,), (1,)]
+
+
+def test_a_feed_of_restores_over_vectors(spark: SparkSession, table: str) -> None:
+    name = f"delta.`{table}`"
+    spark.sql(
+        f"CREATE TABLE {name} (id INT) USING delta TBLPROPERTIES "
+        "('delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'true')"
+    )
+    spark.sql(f"INSERT INTO {name} SELECT /*+ coalesce(1) */ * FROM VALUES (0), (1)")
+    spark.sql(f"INSERT INTO {name} VALUES (2)")
+    spark.sql(f"DELETE FROM {name} WHERE id < 1")
+    spark.sql(f"UPDATE {name} SET id = 4 WHERE id > 1")
+    for version, changes in ((3, [(2, "insert"), (4, "delete")]), (2, [(0, "insert")]), (1, [(2, "delete")])):
+        DeltaTable.forPath(spark, table).restoreToVersion(version)
+        assert feed(spark, table, tidegate.open(table).version) == changes
+
+
+def test_names_of_hidden_columns_outlive_a_restore(spark: SparkSession, table: str) -> None:
+    spark.range(2).coalesce(1).write.format("delta").save(table)
+    there = DeltaTable.forPath(spark, table)
+    there.setProperties({"delta.enableRowTracking": "true"})
+    named = {k: v for k, v in tidegate.open(table).properties.items() if "materialized" in k}
+    assert len(named) == 2
+    with confs(spark, properties__defaults__appendOnly="true"):
+        there.restoreToVersion(0)
+    assert tidegate.open(table).properties == named
+
+
+# ---------------------------------------------------------------------------- CLONE
+
+
+def test_a_clone_by_name_knows_its_source_and_has_no_name_of_it(
+    spark: SparkSession, services: str, tmp_path: Path
+) -> None:
+    spark.sql("CREATE TABLE s USING delta COMMENT 'of the source' AS SELECT id FROM range(3)")
+    spark.sql("CREATE TABLE c SHALLOW CLONE s VERSION AS OF 0 TBLPROPERTIES ('mine' = '1')")
+    made = tidegate.open(DeltaTable.forName(spark, "c").detail().collect()[0]["location"])
+    assert made.commit_info["operationParameters"]["source"] == "spark_catalog.services.s"
+    assert (made.metadata.name, made.metadata.description) == (None, None)
+    assert made.properties == {"mine": "1"}
+    path = str(tmp_path / "c")
+    DeltaTable.forName(spark, "s").clone(path, isShallow=True)
+    assert last(path)["operationParameters"]["source"] == "spark_catalog.services.s"
+    assert [p.name for p in Path(path).iterdir()] == ["_delta_log"]
+    spark.sql("CREATE TABLE IF NOT EXISTS c SHALLOW CLONE delta.`/nowhere`")
+    assert _rows(spark, "SELECT count(*) FROM c") == [(3,)]
+
+
+def test_a_clone_takes_the_place_of_a_table_of_another_format(spark: SparkSession, services: str) -> None:
+    spark.sql("CREATE TABLE s USING delta AS SELECT id FROM range(3)")
+    for form in ("parquet", "json"):
+        spark.sql(f"CREATE TABLE {form}_t USING {form} AS SELECT 'old' AS other")
+        spark.sql(f"CREATE OR REPLACE TABLE {form}_t SHALLOW CLONE s")
+        assert _rows(spark, f"SELECT * FROM {form}_t") == [(0,), (1,), (2,)]
+        assert spark.sql(f"DESCRIBE DETAIL {form}_t").collect()[0]["format"] == "delta"
+
+
+def test_what_cannot_be_cloned_is_refused(spark: SparkSession, services: str, tmp_path: Path) -> None:
+    spark.sql("CREATE TABLE s USING delta AS SELECT id FROM range(3)")
+    spark.sql("CREATE TABLE j USING json AS SELECT 1 AS a")
+    spark.sql("CREATE VIEW v AS SELECT * FROM s")
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW passing AS SELECT 1 AS a")
+    full, free = tmp_path / "full", tmp_path / "free"
+    full.mkdir()
+    (full / "file").write_text("x")
+    mapped = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    _refused(
+        spark,
+        {
+            f"CREATE TABLE delta.`{free}` SHALLOW CLONE v": "DELTA_CLONE_UNSUPPORTED_SOURCE",
+            f"CREATE TABLE delta.`{free}` SHALLOW CLONE passing": "DELTA_CLONE_UNSUPPORTED_SOURCE",
+            "CREATE TABLE c SHALLOW CLONE j": "DELTA_CLONE_UNSUPPORTED_SOURCE",
+            "CREATE TABLE c SHALLOW CLONE none VERSION AS OF 0": "TABLE_OR_VIEW_NOT_FOUND",
+            f"CREATE TABLE delta.`{full}` SHALLOW CLONE s": "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
+            f"REPLACE TABLE delta.`{free}` SHALLOW CLONE s": "DELTA_CANNOT_REPLACE_MISSING_TABLE",
+            f"CREATE TABLE delta.`{free}` SHALLOW CLONE s LOCATION '{full}'": "DELTA_CLONE_AMBIGUOUS_TARGET",
+            "CREATE TABLE c SHALLOW CLONE s TIMESTAMP AS OF 'soon'": "DELTA_TIMESTAMP_INVALID",
+            f"CREATE TABLE c SHALLOW CLONE s {mapped}": "DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE",
+        },
+    )
+    spark.catalog.dropTempView("passing")
+    for words in ("CREATE OR REPLACE", "REPLACE"):
+        _refused(
+            spark, {f"{words} TABLE IF NOT EXISTS c SHALLOW CLONE s": "PARSE_SYNTAX_ERROR"}, ParseException
+        )
+    assert not free.exists()
+    assert {r["tableName"] for r in spark.sql("SHOW TABLES").collect()} == {"s", "j", "v"}
+
+
+def test_vectors_that_a_clone_is_told_not_to_have(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    spark.range(4).coalesce(1).write.format("delta").option("delta.enableDeletionVectors", "true").save(table)
+    source = DeltaTable.forPath(spark, table)
+    no_vectors = {"delta.enableDeletionVectors": "false"}
+    source.clone(str(tmp_path / "before"), isShallow=True, properties=no_vectors)
+    source.delete("id = 1")
+    with pytest.raises(AnalysisException) as caught:
+        source.clone(str(tmp_path / "after"), isShallow=True, properties=no_vectors)
+    assert caught.value.getCondition() == "DELTA_ADDING_DELETION_VECTORS_DISALLOWED"
+
+
+def test_a_replaced_table_keeps_its_id_and_comment(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    spark.range(2).write.format("delta").save(str(tmp_path / "s"))
+    spark.sql(f"CREATE TABLE delta.`{table}` (x INT) USING delta COMMENT 'mine'")
+    before = tidegate.open(table)
+    spark.sql(f"REPLACE TABLE delta.`{table}` SHALLOW CLONE delta.`{tmp_path}/s`")
+    after = tidegate.open(table)
+    assert (after.metadata.id, after.metadata.description) == (before.metadata.id, "mine")
+    assert after.schema.names == ("id",)
+
+
+def test_a_clone_of_a_parquet_table_has_the_partitions_of_the_catalog(
+    spark: SparkSession, services: str
+) -> None:
+    spark.sql(
+        "CREATE TABLE p USING parquet PARTITIONED BY (k, s) AS "
+        "SELECT id, id % 2 AS k, cast(id % 2 AS string) AS s FROM range(4)"
+    )
+    spark.sql("CREATE TABLE c SHALLOW CLONE p")
+    assert spark.table("c").dtypes == [("id", "bigint"), ("k", "bigint"), ("s", "string")]
+    assert _rows(spark, "SELECT * FROM c WHERE s = '1'") == [(1, 1, "1"), (3, 1, "1")]

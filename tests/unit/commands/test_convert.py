@@ -1,0 +1,124 @@
+"""CONVERT without Spark: which files of a folder are taken, and which columns they make."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tidegate
+from tidegate.commands.convert import Known, Reading, convert_folder
+from tidegate.errors import DataFileCorruptError, OptionError, SchemaInvalidError
+from tidegate.log.table_log import TableLog
+from tidegate.schema.types import INTEGER, STRING, StructField, StructType
+
+PART = StructType((StructField("part", STRING),))
+
+
+def _file(path: Path, **columns: pa.Array) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), path)
+
+
+def _columns(path: Path) -> dict[str, str]:
+    return {f.name: str(f.type) for f in tidegate.open(path).schema.fields}
+
+
+def _names(path: Path) -> set[str]:
+    return set(tidegate.open(path).files().column("path").to_pylist())
+
+
+def test_small_whole_numbers_are_united_at_every_depth(tmp_path: Path) -> None:
+    for number, kind in enumerate((pa.int32(), pa.int8(), pa.int16())):
+        _file(
+            tmp_path / f"part={number}" / "a.parquet",
+            id=pa.array([1], kind),
+            a=pa.array([[1]], pa.list_(kind)),
+            m=pa.array([[("k", 1)]], pa.map_(pa.string(), kind)),
+            s=pa.array([{"x": 1, f"own{number}": "v"}], pa.struct({"x": kind, f"own{number}": pa.string()})),
+        )
+    convert_folder(TableLog.at(tmp_path), PART)
+    assert _columns(tmp_path) == {
+        "id": "integer",
+        "a": "array<integer>",
+        "m": "map<string,integer>",
+        "s": "struct<x:integer,own0:string,own1:string,own2:string>",
+        "part": "string",
+    }
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string(), pa.float32()])
+def test_other_types_are_not_united(tmp_path: Path, kind: pa.DataType) -> None:
+    _file(tmp_path / "a.parquet", id=pa.array([1], pa.int32()))
+    _file(tmp_path / "b.parquet", id=pa.array([1]).cast(kind))
+    with pytest.raises(SchemaInvalidError, match="id") as caught:
+        convert_folder(TableLog.at(tmp_path))
+    assert caught.value.errorClass == "DELTA_FAILED_MERGE_SCHEMA_FILE"
+    assert caught.value.file == "b.parquet"
+
+
+def test_a_partition_column_that_files_have_too_keeps_its_place_there(tmp_path: Path) -> None:
+    _file(tmp_path / "K=1" / "a.parquet", id=pa.array([0]), k=pa.array(["1"]), more=pa.array(["2"]))
+    convert_folder(TableLog.at(tmp_path), StructType((StructField("k", INTEGER),)))
+    assert _columns(tmp_path) == {"id": "long", "k": "integer", "more": "string"}
+    stats = json.loads(tidegate.open(tmp_path).files().column("stats")[0].as_py())
+    assert list(stats["minValues"]) == ["id", "more"]
+
+
+def test_what_is_no_parquet_is_left_out_where_that_is_asked(tmp_path: Path) -> None:
+    _file(tmp_path / "part=2" / "unknown_suffix", id=pa.array([2]))
+    _file(tmp_path / "part=2" / "with=equals.parquet", id=pa.array([3]))
+    (tmp_path / "part=1").mkdir()
+    (tmp_path / "part=1" / "a.json").write_text("{}")
+    (tmp_path / "an empty folder").mkdir()
+    with pytest.raises(DataFileCorruptError):
+        convert_folder(TableLog.at(tmp_path), PART)
+    assert convert_folder(TableLog.at(tmp_path), PART, reading=Reading(skips_corrupt=True)) == 2
+    assert _names(tmp_path) == {"part=2/unknown_suffix", "part=2/with=equals.parquet"}
+
+
+def test_files_that_a_stream_has_not_committed_are_left_out(tmp_path: Path) -> None:
+    for name in ("a b", "b", "c", "d", "e"):
+        _file(tmp_path / f"{name}.parquet", id=pa.array([1]))
+
+    def batch(name: str, *entries: tuple[str, str]) -> None:
+        lines = [json.dumps({"path": (tmp_path / f).as_uri(), "action": action}) for f, action in entries]
+        (tmp_path / "_spark_metadata").mkdir(exist_ok=True)
+        (tmp_path / "_spark_metadata" / name).write_text("\n".join(["v1", *lines]))
+
+    batch("0", ("e.parquet", "add"))
+    batch("9.compact", ("a b.parquet", "add"), ("b.parquet", "add"))
+    batch("10", ("c.parquet", "add"), ("b.parquet", "delete"))
+    (tmp_path / "_spark_metadata" / ".10.crc").write_text("")
+    assert convert_folder(TableLog.at(tmp_path), dry_run=True, reading=Reading(by_sink_log=False)) == 5
+    assert convert_folder(TableLog.at(tmp_path)) == 2
+    assert _names(tmp_path) == {"a%20b.parquet", "c.parquet"}
+
+
+def test_a_catalog_says_which_partitions_there_are_and_where(tmp_path: Path) -> None:
+    for place in ("part=1", "part=1/inner=3", "part=2", "part=9"):
+        _file(tmp_path / place / "a.parquet", id=pa.array([1]), other=pa.array(["x"]))
+    places = (("part=1/inner=3/", {"part": "1"}), ("part=2/", {"part": None}))
+    schema = StructType((StructField("id", INTEGER), *PART.fields))
+    known = Known("default.t", schema, places, {"mine": "1"})
+    assert convert_folder(TableLog.at(tmp_path), PART, known=known) == 2
+    snapshot = tidegate.open(tmp_path)
+    values = zip(*(snapshot.files().column(c).to_pylist() for c in ("path", "partitionValues")), strict=True)
+    assert {path: dict(v)["part"] for path, v in values} == {
+        "part=1/inner=3/a.parquet": "1",
+        "part=2/a.parquet": None,
+    }
+    assert _columns(tmp_path) == {"id": "integer", "part": "string"}
+    assert snapshot.properties == {"mine": "1"}
+    assert snapshot.commit_info["operationParameters"]["catalogTable"] == "default.t"
+
+
+def test_files_have_names_of_their_own_so_no_mapping_is_made(tmp_path: Path) -> None:
+    _file(tmp_path / "a.parquet", id=pa.array([1]))
+    with pytest.raises(OptionError) as caught:
+        convert_folder(TableLog.at(tmp_path), defaults={"delta.columnMapping.mode": "name"})
+    assert caught.value.errorClass == "DELTA_CONVERSION_UNSUPPORTED_COLUMN_MAPPING"
+    assert not (tmp_path / "_delta_log").exists()
