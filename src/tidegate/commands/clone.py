@@ -255,7 +255,9 @@ def absolute(snapshot: Snapshot) -> pa.Table:
     elsewhere = pc.match_substring_regex(paths, r"^/|^[A-Za-z][A-Za-z0-9+.-]*:")
     joined = pc.binary_join_element_wise(pa.scalar(root), paths, "/")
     files = _set(files, "path", pc.if_else(elsewhere, paths, joined))
-    return _set(files, "deletionVector", _absolute_vectors(files.column("deletionVector"), root))
+    files = _set(files, "deletionVector", _absolute_vectors(files.column("deletionVector"), root))
+    # To the clone its rows are as old as itself: the source's versions are none of its own.
+    return _set(files, "defaultRowCommitVersion", pa.nulls(files.num_rows, pa.int64()))
 
 
 def _absolute_vectors(vectors: pa.ChunkedArray, root: str) -> pa.Array:

@@ -74,8 +74,11 @@ def with_row_ids(changes: Changes, mark: int | None, version: int) -> tuple[Chan
             high = assigned.high_water_mark
             ids = pc.replace_with_mask(batch.column("baseRowId"), fresh, assigned.base_row_ids)
             batch = with_column(batch, "baseRowId", ids)
-        if mark is None:
-            high = _above_given(batch.filter(pc.invert(fresh)), high)
+        brought = pc.invert(fresh)
+        if mark is not None:
+            # Files of this table have the version they came with; those of another one have none yet.
+            brought = pc.and_(brought, batch.column("defaultRowCommitVersion").is_null())
+        high = _above_given(batch.filter(brought), high)
         versions = row_ids.fill_commit_versions(batch.column("defaultRowCommitVersion"), version)
         out.append(with_column(batch, "defaultRowCommitVersion", versions))
     changes = replace(changes, adds=tuple(out))

@@ -1,0 +1,46 @@
+"""CLONE without Spark: row ids of a clone, and of a table that a clone replaces."""
+
+from __future__ import annotations
+
+from support import log_dml
+from support.log_commands import now
+from support.tables import Clock
+from tidegate.commands.clone import clone
+from tidegate.log.snapshot import Snapshot, load
+from tidegate.log.table_log import TableLog
+from tidegate.storage.memory import MemoryStore
+
+
+def _table(*batches: list[int]) -> TableLog:
+    clock = Clock(now())
+    log = TableLog(MemoryStore(clock=clock), clock=clock)
+    log_dml.create(log, **{"delta.enableRowTracking": "true"})
+    for rows in batches:
+        log_dml.run(log, log_dml.append(rows))
+    return log
+
+
+def _ids(snapshot: Snapshot) -> list[tuple[int, int]]:
+    """The first row id of each file, and the version of its rows."""
+    files = snapshot.files()
+    return sorted(
+        zip(*(files.column(c).to_pylist() for c in ("baseRowId", "defaultRowCommitVersion")), strict=True)
+    )
+
+
+def test_rows_of_a_clone_keep_their_ids_and_are_as_old_as_the_clone() -> None:
+    source = _table([1, 2], [3, 4, 5])
+    log_dml.run(source, log_dml.delete(1, 2))
+    target = TableLog(MemoryStore(), clock=now)
+    clone(source, target)
+    assert _ids(load(target)) == [(2, 0)]
+    log_dml.run(target, log_dml.append([6]))
+    assert _ids(load(target)) == [(2, 0), (5, 1)]
+
+
+def test_rows_that_a_clone_brings_to_an_older_table_are_counted() -> None:
+    target = _table([1])
+    log_dml.run(target, log_dml.delete(1, 1))
+    clone(_table([1, 2, 3, 4]), target, replace=True)
+    log_dml.run(target, log_dml.append([5]))
+    assert _ids(load(target)) == [(0, 3), (4, 4)]
