@@ -38,6 +38,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
         "test_matches_are_updated_and_the_rest_inserted",
         "test_new_columns_join_the_table",
     ),
+    "test_merge_scenarios.py": (),
     "test_optimize.py": ("test_deletion_vectors_are_purged",),
     "test_partition_values.py": (),
     "test_properties_in_options.py": ("test_a_table_that_is_there_keeps_its_own",),
@@ -60,6 +61,7 @@ _METRICS = "the plan is the server's, and its scans cannot be asked"
 _LISTENER = "Spark Connect has no JVM in which a listener could stand"
 _GAPS = "a client does not know how many partitions a frame has, and numbers with gaps"
 _MOVED = "a managed table cannot be moved by a client, and is refused by name"
+_TIMES = "a client does not see its plans, and each query of a command asks for the time on its own"
 _TESTING = "a server in its testing mode refuses what Spark's own optimizer does to the plan"
 
 # What a Connect client cannot do, or has no way to show.
@@ -69,6 +71,7 @@ CLASSIC_ONLY: dict[str, str] = {
     "test_delete.py::test_a_predicate_on_partitions_reads_no_file": _JOBS,
     "test_identity.py::test_one_partition_is_numbered_without_gaps": _GAPS,
     "test_identity.py::test_values_may_be_given_where_they_are_generated_by_default": _GAPS,
+    "test_merge_scenarios.py::test_the_current_time_is_one_for_the_whole_statement": _TIMES,
     "test_read_schemas.py::test_commands_go_on_with_columns_that_hold_no_null": _TESTING,
     "test_stream_source.py::test_filters_of_the_query_leave_files_unread": _NATIVE,
     "test_views_and_metrics.py::test_all_scans_of_one_query_see_one_version": _METRICS,

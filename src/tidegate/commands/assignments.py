@@ -50,20 +50,35 @@ def target_path(name: str, schema: StructType, alias: str | None) -> Path | None
     return None if found is None else found[0]
 
 
-def no_target(name: str, schema: StructType, what: str) -> SchemaInvalidError:
+def no_target(name: str, schema: StructType, what: str, alias: str | None = None) -> SchemaInvalidError:
     """The error for a column that is set and is not there."""
     return SchemaInvalidError(
         f"{what} sets the column {name}, which the table lacks; it has {', '.join(schema.names)}.",
-        errorClass=_unresolved(name, schema, what),
+        errorClass=_unresolved(name, schema, what, alias),
     )
 
 
-def _unresolved(name: str, schema: StructType, what: str) -> str:
+def _unresolved(name: str, schema: StructType, what: str, alias: str | None) -> str:
     """What Delta calls a column that is set and is not there: each statement is resolved by another hand."""
-    if what != "UPDATE":
-        return "DELTA_MERGE_UNRESOLVED_EXPRESSION"
-    within = len(split_path(name)) > 1 and schema.field(split_path(name)[0]) is not None
-    return "FIELD_NOT_FOUND" if within else "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+    path = split_path(name)
+    if alias is not None and len(path) > 1 and path[0].casefold() == alias.casefold():
+        path = path if schema.field(path[0]) is not None else path[1:]
+    first = schema.field(path[0])
+    if len(path) > 1 and first is not None:
+        return _within(first.type, path[1:])
+    return "UNRESOLVED_COLUMN.WITH_SUGGESTION" if what == "UPDATE" else "DELTA_MERGE_UNRESOLVED_EXPRESSION"
+
+
+def _within(kind: DataType, path: Path) -> str:
+    """What Delta calls a field that is set and is not there, in a column that is."""
+    for part in path:
+        if isinstance(kind, ArrayType | MapType):
+            return "DELTA_UNSUPPORTED_NESTED_FIELD_IN_UPDATE"
+        field = kind.field(part) if isinstance(kind, StructType) else None
+        if field is None:
+            break
+        kind = field.type
+    return "FIELD_NOT_FOUND"
 
 
 def check_paths(paths: Iterable[Path], schema: StructType, what: str) -> None:
@@ -279,7 +294,7 @@ def assignments_of(
     for name in given:
         path = target_path(name, schema, alias)
         if path is None:
-            raise no_target(name, schema, what)
+            raise no_target(name, schema, what, alias)
         paths.append(path)
     check_paths(paths, schema, what)
     types = typed(frame, list(given.values()), what)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sqlglot.tokenizer_core import TokenType
 
+from tidegate.schema.paths import join_path
 from tidegate.sql import nodes
 from tidegate.sql.dialect import Walk
 from tidegate.sql.modify import partition_spec
@@ -66,7 +67,7 @@ def _clause(walk: Walk, node: nodes.Create) -> nodes.Create:
 def _clustering(walk: Walk) -> tuple[str, ...]:
     if walk.take("NONE"):
         return ()
-    return tuple(".".join(p) for p in walk.listed(walk.parts))
+    return tuple(join_path(p) for p in walk.listed(walk.parts))
 
 
 def _partitioned(walk: Walk, node: nodes.Create) -> tuple[tuple[str, ...], tuple[nodes.ColumnDef, ...]]:
@@ -161,15 +162,8 @@ def _generated(walk: Walk, node: nodes.ColumnDef) -> nodes.ColumnDef:
     return replace(node, identity=nodes.Identity(always, start, step))
 
 
-def insert(walk: Walk) -> nodes.Statement | None:
-    """``[WITH ...] INSERT INTO|OVERWRITE [TABLE] t ... query``; a WITH without it is a plain query."""
-    prefix = ""
-    if walk.peek("WITH"):
-        found = _insert_after_with(walk)
-        if found is None:
-            return None
-        prefix = walk.text[walk.tokens[0].start : walk.tokens[found].start]
-        walk.at = found
+def insert(walk: Walk, common: str = "") -> nodes.Statement | None:
+    """``INSERT INTO|OVERWRITE [TABLE] t ... query``, behind ``common`` table expressions."""
     walk.need("INSERT")
     overwrite = walk.take("OVERWRITE")
     if not overwrite:
@@ -187,7 +181,7 @@ def insert(walk: Walk) -> nodes.Statement | None:
         node = replace(node, by_name=True)
     elif walk.here is not None and walk.here.token_type is TokenType.L_PAREN and not _opens_query(walk):
         node = replace(node, columns=tuple(walk.listed(walk.identifier)))
-    return replace(node, query=prefix + walk.rest("a query"))
+    return replace(node, query=common + walk.rest("a query"))
 
 
 def _opens_query(walk: Walk) -> bool:
@@ -197,18 +191,6 @@ def _opens_query(walk: Walk) -> bool:
     while ahead.symbol(TokenType.L_PAREN):
         pass
     return any(ahead.peek(w) for w in ("SELECT", "WITH", "VALUES", "FROM"))
-
-
-def _insert_after_with(walk: Walk) -> int | None:
-    """Where INSERT stands behind the common table expressions; None if it does not."""
-    depth = 0
-    for at, token in enumerate(walk.tokens):
-        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
-        if depth == 0 and token.token_type is TokenType.INSERT:
-            return at
-        if depth == 0 and token.token_type is TokenType.SELECT:
-            return None
-    return None
 
 
 def show(walk: Walk) -> nodes.Statement | None:

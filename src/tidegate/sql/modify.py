@@ -86,7 +86,8 @@ def drop(walk: Walk) -> nodes.Statement | None:
     return nodes.Drop(table, if_exists, purge)
 
 
-def merge(walk: Walk) -> nodes.Statement:
+def merge(walk: Walk, common: str = "") -> nodes.Statement:
+    """A MERGE, behind ``common`` table expressions that its source may name."""
     walk.need("MERGE")
     evolution = walk.take("WITH", "SCHEMA", "EVOLUTION")
     walk.need("INTO")
@@ -103,7 +104,7 @@ def merge(walk: Walk) -> nodes.Statement:
     walk.end()
     if not clauses:
         raise walk.error("Expected WHEN")
-    return nodes.Merge(table, alias, source, source_alias, on, tuple(clauses), evolution)
+    return nodes.Merge(table, alias, source, source_alias, on, tuple(clauses), evolution, common)
 
 
 def _source(walk: Walk) -> str:

@@ -212,7 +212,10 @@ class MergeClause:
 
 @dataclass(frozen=True)
 class Merge(Statement):
-    """``MERGE [WITH SCHEMA EVOLUTION] INTO t USING s ON c WHEN ...``."""
+    """``[WITH ...] MERGE [WITH SCHEMA EVOLUTION] INTO t USING s ON c WHEN ...``.
+
+    ``common`` is the text of the WITH before it.
+    """
 
     alias: str | None = None
     source: str = ""
@@ -220,6 +223,7 @@ class Merge(Statement):
     on: str = ""
     clauses: tuple[MergeClause, ...] = ()
     evolution: bool = False
+    common: str = ""
 
 
 @dataclass(frozen=True)

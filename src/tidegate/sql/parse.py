@@ -22,6 +22,24 @@ from tidegate.sql.nodes import Statement, TableRef
 
 Reader = Callable[[Walk], Statement | None]
 
+
+def _behind_with(walk: Walk) -> Statement | None:
+    """``WITH ... INSERT`` or ``WITH ... MERGE``; a WITH without them is a plain query."""
+    depth = 0
+    for at, token in enumerate(walk.tokens):
+        word = token.text.upper()
+        # A common table expression that is called so stands behind WITH or a comma.
+        if depth == 0 and at > 0 and walk.tokens[at - 1].token_type is TokenType.R_PAREN:
+            if word in ("SELECT", "FROM", "VALUES", "TABLE"):
+                return None
+            if word in ("INSERT", "MERGE"):
+                walk.at = at
+                common = walk.text[walk.tokens[0].start : token.start]
+                return insert(walk, common) if word == "INSERT" else merge(walk, common)
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+    return None
+
+
 # Delta's alone: what is wrong in one of these is our error, whatever table it speaks of.
 DELTA_ONLY: dict[tuple[str, ...], Reader] = {
     ("VACUUM",): vacuum,
@@ -43,7 +61,7 @@ SHARED: dict[tuple[str, ...], Reader] = {
     ("CREATE",): create,
     ("REPLACE",): create,
     ("INSERT",): insert,
-    ("WITH",): insert,
+    ("WITH",): _behind_with,
     ("UPDATE",): update,
     ("DELETE", "FROM"): delete,
     ("MERGE",): merge,

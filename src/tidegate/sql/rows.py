@@ -237,7 +237,7 @@ def truncate(context: Context, node: nodes.Truncate) -> DataFrame:
 
 
 def merge(context: Context, node: nodes.Merge) -> DataFrame:
-    source = query(context, f"SELECT * FROM {node.source}")
+    source = query(context, f"{node.common}SELECT * FROM {node.source}")
     named = _source_ref(node.source)
     alias = node.source_alias or (None if named is None or named.path is not None else named.parts[-1])
     if alias is not None:

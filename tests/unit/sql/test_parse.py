@@ -47,6 +47,8 @@ def test_optimize_keeps_the_predicate_as_it_was_written() -> None:
     assert found.where == "day  >= '2024-01-01' AND x IN (1,2)"
     assert found.zorder == ("a", "b.c")
     assert node("OPTIMIZE t ZORDER BY a, b").zorder == ("a", "b")
+    assert node("OPTIMIZE t ZORDER BY (`a.b`, c.`d.e`)").zorder == ("`a.b`", "c.`d.e`")
+    assert node("CREATE TABLE t (a int) USING delta CLUSTER BY (`a.b`, c)").clustered == ("`a.b`", "c")
     assert node("OPTIMIZE t FULL").full
 
 
@@ -170,6 +172,15 @@ def test_merge_with_every_clause() -> None:
     assert found.clauses[1].values is None
     assert found.clauses[2].values == (("k", "s.k"), ("v", "upper(s.v)"))
     assert node("MERGE INTO t USING s@v3 ON true WHEN MATCHED THEN DELETE").source == "s@v3"
+
+
+def test_common_table_expressions_stand_before_insert_and_merge() -> None:
+    common = "WITH a AS (SELECT 1 AS k), merge(x) AS (VALUES (2)) "
+    found = node(f"{common}MERGE INTO t USING a s ON t.k = s.k WHEN NOT MATCHED THEN INSERT *")
+    assert (found.common, found.source, found.source_alias) == (common, "a", "s")
+    assert node(f"{common}INSERT INTO t SELECT * FROM a").query == f"{common}SELECT * FROM a"
+    assert parse("WITH merge AS (SELECT 1), insert AS (SELECT 2) SELECT * FROM (SELECT 3) merge") is None
+    assert parse("WITH a AS (SELECT 1) FROM (SELECT 2) insert") is None
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ class _Merge:
     def run(self) -> Merged:
         source = self.source.read()
         parts = parts_of(self.analysis.found, self.alias, self.snapshot, self.source)
-        facts = facts_of(source, parts, self.snapshot, self.alias)
+        facts = facts_of(source, parts, self.snapshot, self.alias, self.source)
         self.watch.lap("materializeSourceTimeMs")
         predicate = looked_at(facts, self.analysis, self.snapshot, self.spark, self.alias)
         candidates = self.snapshot.files(narrowing(self.spark, predicate, self.snapshot.partition_columns))
@@ -192,7 +192,7 @@ class _Merge:
         if partitions and conf(self.spark, "merge.repartitionBeforeWrite.enabled", True):
             frame = frame.repartition(*[F.col(quote(c)) for c in partitions])
         options = {identity.NUMBER_NULLS: "true"} if identity_columns(metadata.schema) else None
-        return write_files(self.transaction, frame, options, operation="MERGE")
+        return write_files(self.transaction, self.source.at_once(frame), options, operation="MERGE")
 
     def _rows_of_table(
         self,

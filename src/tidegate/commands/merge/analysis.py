@@ -8,8 +8,9 @@ table, or with schema evolution for all of the source, and then new columns join
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -26,24 +27,29 @@ from tidegate.commands.conditions import shape
 from tidegate.commands.evolution import Widens, widening
 from tidegate.commands.merge.clauses import Clause
 from tidegate.commands.merge.source import Source
-from tidegate.errors import MergeInvalidError
+from tidegate.errors import MergeInvalidError, SchemaInvalidError
 from tidegate.log.snapshot import Snapshot
 from tidegate.schema.columns import generated_columns, identity_columns
-from tidegate.schema.paths import Path, split_path
+from tidegate.schema.implicit import not_merging
+from tidegate.schema.paths import Path, join_path, split_path
 from tidegate.schema.types import StructType
 from tidegate.spark.expressions import Analysed, analysed, as_column, qualified
-from tidegate.spark.write.fit import merged
+from tidegate.spark.write.fit import merged, schema_of
 
 
 @dataclass(frozen=True)
 class Understood:
-    """One clause: its number in the MERGE, its condition and what it sets."""
+    """One clause: its number in the MERGE, its condition and what it sets.
+
+    ``alone`` says that names in it mean the table's columns only as long as no source stands beside it.
+    """
 
     number: int
     clause: Clause
     condition: Column | None
     found: Analysed | None
     assignments: tuple[Assignment, ...] = ()
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,10 @@ def analyse(
     found: dict[str, list[Understood]] = {when: [] for when in sees}
     for number, clause in enumerate(clauses):
         reader = _Reader(snapshot.schema, schema, source, alias, sees[clause.when], evolves)
-        found[clause.when].append(reader.understood(number, clause))
+        understood = reader.understood(number, clause)
+        if clause.when == "not matched by source":
+            understood = replace(understood, alone=_is_ambiguous(both, understood))
+        found[clause.when].append(understood)
     return Analysis(
         as_column(condition),
         meant,
@@ -100,6 +109,19 @@ def analyse(
         tuple(found["not matched"]),
         tuple(found["not matched by source"]),
     )
+
+
+def _is_ambiguous(both: DataFrame, clause: Understood) -> bool:
+    """Whether a name in a clause could mean a column of either side, where both are to be seen."""
+    columns = [a.column for a in clause.assignments]
+    columns += [] if clause.condition is None else [clause.condition]
+    try:
+        schema_of(both.select(F.lit(1), *columns))
+    except AnalysisException as e:
+        if e.getCondition() == "AMBIGUOUS_REFERENCE":
+            return True
+        raise
+    return False
 
 
 def evolved(
@@ -112,7 +134,17 @@ def evolved(
     active = [c for c in clauses if c.when != "not matched by source"]
     star = any(c.is_star for c in active)
     named = [_stripped(name, alias) for c in active for name in (c.values or {})]
-    return merged(have, _assigned(source.schema, {_key(p) for p in named}, star, ()), widens=widens)
+    comes = _assigned(source.schema, {_key(p) for p in named}, star, ())
+    unequal = not_merging(have, comes)
+    if unequal is not None:
+        path, before, after = unequal
+        raise SchemaInvalidError(
+            f"{join_path(path)} is {before} in the table and {after} in the source: the schema cannot evolve "
+            "to hold both.",
+            hint="Cast the source's column, or set the columns by name.",
+            errorClass="DELTA_FAILED_TO_MERGE_FIELDS",
+        )
+    return merged(have, comes, widens=widens)
 
 
 def _stripped(name: str, alias: str) -> Path:
@@ -164,6 +196,13 @@ class _Reader:
             meant = analysed(self.frame, clause.condition, f"The condition of {clause}")
             condition = as_column(clause.condition)
         assigned = () if clause.action == "delete" else tuple(self._assignments(clause))
+        within = [join_path(a.path) for a in assigned if len(a.path) > 1]
+        if clause.action == "insert" and within:
+            raise SchemaInvalidError(
+                f"{clause} sets {', '.join(within)}: a new row takes whole columns.",
+                hint="Give the column a struct with all of its fields.",
+                errorClass="DELTA_UNSUPPORTED_NESTED_FIELD_IN_OPERATION",
+            )
         identities = {i.name.casefold() for i in identity_columns(self.have)}
         if clause.action == "update" and any(a.path[0].casefold() in identities for a in assigned):
             assigned = self._without_identities(clause, assigned, identities)
@@ -195,7 +234,7 @@ class _Reader:
                 # A column that joins the table by this very clause: the source has it.
                 path = target_path(name, self.schema, self.alias)
             if path is None:
-                raise no_target(name, self.schema, str(clause))
+                raise no_target(name, self.schema, str(clause), self.alias)
             paths.append(path)
         check_paths(paths, self.schema, str(clause))
         values = list(clause.values.values())

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from tidegate.commands.merge.analysis import Analysis, Understood, clause_number
 from tidegate.commands.merge.clauses import takes_any_number
 from tidegate.commands.merge.pruning import Facts, Parts, key_filter
-from tidegate.commands.merge.source import SOURCE_ROW, Source, kept
+from tidegate.commands.merge.source import SOURCE_ROW, Source
 from tidegate.errors import MultipleMatchesError
 from tidegate.files.predicate import Predicate
 from tidegate.log.snapshot import Snapshot
@@ -24,6 +24,7 @@ from tidegate.spark.expressions import qualified
 from tidegate.spark.scan.positions import PLACE, file_number, places
 
 AT, CLAUSE = "__tidegate_at", "__tidegate_clause"
+_UNMATCHED = "__tidegate_unmatched"
 
 
 @dataclass(frozen=True)
@@ -89,9 +90,14 @@ def decide(
     build = F.broadcast(rows) if source.broadcasts(facts.rows) else rows
     matched = clause_number(analysis.matched)
     if analysis.by_source:
+        unmatched = clause_number(analysis.by_source)
+        if any(u.alone for u in analysis.by_source):
+            # Decided while there is no source beside the table whose columns could be meant.
+            target = target.select("*", unmatched.alias(_UNMATCHED)).alias(alias)
+            unmatched = qualified(alias, _UNMATCHED)
         joined = target.join(build, analysis.condition, "left_outer")
         has_match = F.col(SOURCE_ROW).isNotNull()
-        clause = F.when(has_match, matched).otherwise(clause_number(analysis.by_source))
+        clause = F.when(has_match, matched).otherwise(unmatched)
     else:
         bounds = key_filter(parts.keys, facts, alias)
         joined = (target if bounds is None else target.where(bounds)).join(build, analysis.condition, "inner")
@@ -102,7 +108,7 @@ def decide(
     columns = [qualified(alias, PLACE).alias(AT), clause.alias(CLAUSE), F.col(SOURCE_ROW)]
     if any(u.clause.action == "update" for u in analysis.matched):
         columns += [source.column(n) for n in source.names]
-    decisions = source.named(kept(joined.select(*columns).where(wanted)))
+    decisions = source.named(source.kept(joined.select(*columns).where(wanted)))
     return _summed(decisions, analysis, found.pushed())
 
 

@@ -115,7 +115,7 @@ class Facts:
     matches: Predicate
 
 
-def facts_of(rows: DataFrame, parts: Parts, snapshot: Snapshot, alias: str) -> Facts:
+def facts_of(rows: DataFrame, parts: Parts, snapshot: Snapshot, alias: str, source: Source) -> Facts:
     """Ask the source for its number of rows and the bounds of its keys, in one job."""
     keys = [k for k in parts.keys if _comparable(k, snapshot)]
     columns = [F.count(F.lit(1)).alias("n")]
@@ -127,8 +127,7 @@ def facts_of(rows: DataFrame, parts: Parts, snapshot: Snapshot, alias: str) -> F
         if listed[i]:
             columns.append(F.collect_set(value).alias(f"set{i}"))
     try:
-        asked = rows.agg(*columns)
-        answer = asked.toArrow()
+        answer = source.at_once(rows.agg(*columns)).toArrow()
     except AnalysisException:
         # A key that cannot be ordered, or not be asked for by its text.
         keys, answer = [], rows.agg(columns[0]).toArrow()

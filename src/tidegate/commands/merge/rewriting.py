@@ -6,6 +6,7 @@ changed ones. Inserted rows join them. With a change feed each change is also to
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -13,7 +14,7 @@ from pyspark.sql import functions as F
 
 from tidegate.commands import rows
 from tidegate.commands.assignments import new_values
-from tidegate.commands.merge.analysis import Analysis, Understood
+from tidegate.commands.merge.analysis import Analysis, Understood, clause_number
 from tidegate.commands.merge.matching import AT, CLAUSE
 from tidegate.metadata import Metadata
 from tidegate.schema.columns import default_columns
@@ -23,7 +24,7 @@ from tidegate.spark.scan.positions import PLACE, tracks
 from tidegate.spark.scan.projection import spark_type
 from tidegate.spark.write.layout import ROW_COMMIT_VERSION, ROW_ID
 
-_OLD = "__tidegate_old"
+_OLD, _VALUE = "__tidegate_old", "__tidegate_value"
 
 
 class Rewriting:
@@ -45,13 +46,14 @@ class Rewriting:
     def changed(self, target: DataFrame, decisions: DataFrame, *, copies: bool) -> DataFrame:
         """The rows of ``target`` after their decisions; with ``copies`` also those that have none."""
         how = "left_outer" if copies else "inner"
-        joined = target.alias(self.alias).join(decisions, qualified(self.alias, PLACE) == F.col(AT), how)
+        updates, target = self._alone(target.alias(self.alias))
+        joined = target.join(decisions, qualified(self.alias, PLACE) == F.col(AT), how)
         deletes = [u.number for u in self.analysis.deletes]
         clause = F.col(CLAUSE)
         if deletes and not self.tells:
             joined = joined.where(clause.isNull() | ~clause.isin(deletes))
         is_update = F.coalesce(clause.isin([u.number for u in self.analysis.updates]), F.lit(False))
-        columns = [*self._values(), *self._tracked(is_update), clause]
+        columns = [*self._values(updates), *self._tracked(is_update), clause]
         if self.tells:
             old = new_values(self.schema, self.have, (), self._own)
             columns.append(F.struct(*(c.alias(n) for n, c in old.items())).alias(_OLD))
@@ -63,16 +65,27 @@ class Rewriting:
     def _own(self, name: str) -> Column:
         return qualified(self.alias, name)
 
-    def _values(self) -> list[Column]:
+    def _alone(self, target: DataFrame) -> tuple[list[Understood], DataFrame]:
+        """The updates, and the table with the values of those that mean its columns alone beside its own."""
+        updates, columns = [], []
+        clause = clause_number(self.analysis.by_source)
+        for u in self.analysis.updates:
+            if u.alone:
+                given = [(a, f"{_VALUE}_{u.number}_{i}") for i, a in enumerate(u.assignments)]
+                columns += [F.when(clause == u.number, a.column).alias(name) for a, name in given]
+                own = tuple(replace(a, column=self._own(name)) for a, name in given)
+                u = replace(u, assignments=own)
+            updates.append(u)
+        return updates, target.select("*", *columns).alias(self.alias) if columns else target
+
+    def _values(self, updates: list[Understood]) -> list[Column]:
         """Each column: what its row's clause sets, else what it was."""
         old = new_values(self.schema, self.have, (), self._own)
-        updates = [
-            (u, new_values(self.schema, self.have, u.assignments, self._own)) for u in self.analysis.updates
-        ]
+        updated = [(u, new_values(self.schema, self.have, u.assignments, self._own)) for u in updates]
         out = []
         for f in self.schema.fields:
             value = old[f.name]
-            for u, new in reversed(updates):
+            for u, new in reversed(updated):
                 if any(a.path[0].casefold() == f.name.casefold() for a in u.assignments):
                     value = F.when(F.col(CLAUSE) == u.number, new[f.name]).otherwise(value)
             out.append(value.alias(f.name))

@@ -2,7 +2,8 @@
 
 Each row gets a number of its own, and the rows are kept by Spark with their lineage cut: a block that is
 lost fails the command, where reading a source anew could give other rows. Names, aliases and columns that
-a user has taken from the frame mean the same in every frame that comes out of here.
+a user has taken from the frame mean the same in every frame that comes out of here, and so does the
+current time.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tidegate.schema.types import ArrayType, DataType, DecimalType, MapType, Pri
 from tidegate.spark.expressions import qualified, quote
 from tidegate.spark.jvm import is_connect
 from tidegate.spark.remote_columns import plans_of, renamed
+from tidegate.spark.times import now_micros, pinned
 from tidegate.spark.write.fit import schema_of
 
 SOURCE_ROW = "__tidegate_source_row"
@@ -36,11 +38,12 @@ _WIDTHS = {
 
 @dataclass(frozen=True)
 class Source:
-    """The source as the user gave it; ``kept`` is the same with numbered rows, once it was read."""
+    """The source as the user gave it, and the moment that the whole MERGE takes for now."""
 
     given: DataFrame
     alias: str | None
     schema: StructType
+    moment: int
 
     @classmethod
     def of(cls, frame: DataFrame) -> Source:
@@ -49,7 +52,7 @@ class Source:
             plan: Any = frame._plan
             alias = getattr(plan, "_alias", None) or "__tidegate_source"
             frame = frame.alias(alias)
-        return cls(frame, alias, schema_of(frame))
+        return cls(frame, alias, schema_of(frame), now_micros())
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -75,7 +78,15 @@ class Source:
     def read(self) -> DataFrame:
         """The rows, numbered, read now."""
         numbered = self.given.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
-        return self.named(kept(numbered))
+        return self.named(self.kept(numbered))
+
+    def at_once(self, frame: DataFrame) -> DataFrame:
+        """A frame in which the current time is that of the MERGE."""
+        return pinned(frame, self.moment)
+
+    def kept(self, frame: DataFrame) -> DataFrame:
+        """The frame's rows, computed now and kept while they are needed."""
+        return self.at_once(frame).localCheckpoint(eager=True)
 
     def broadcasts(self, rows: int) -> bool:
         """Whether so many rows of the source are few enough to be sent to every task."""
@@ -84,11 +95,6 @@ class Source:
         if said.strip().startswith("-"):
             return False
         return rows * (16 + sum(_width(f.type) for f in self.schema.fields)) <= _BROADCAST
-
-
-def kept(frame: DataFrame) -> DataFrame:
-    """The frame's rows, computed now and kept while they are needed."""
-    return frame.localCheckpoint(eager=True)
 
 
 def _width(kind: DataType) -> int:

@@ -1,0 +1,67 @@
+"""Which types turn into others by themselves, as Spark's implicit casts do.
+
+A MERGE whose schema may evolve refuses a source whose columns are not of such types, before it looks at a
+single value.
+"""
+
+from __future__ import annotations
+
+from tidegate.schema.paths import Path
+from tidegate.schema.types import (
+    BINARY,
+    STRING,
+    VOID,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructType,
+)
+
+_NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
+_TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
+
+Unequal = tuple[Path, DataType, DataType]
+
+
+def turns_into(data: DataType, table: DataType) -> bool:
+    """Whether a value of one simple type becomes one of another without being asked to."""
+    if data == table or VOID in (data, table):
+        return True
+    if not (_is_simple(data) and _is_simple(table)):
+        return False
+    if table == STRING:
+        return True
+    if data == STRING:
+        return table == BINARY or _is_number(table) or _is_time(table)
+    return (_is_number(data) and _is_number(table)) or (_is_time(data) and _is_time(table))
+
+
+def not_merging(table: DataType, data: DataType, path: Path = ()) -> Unequal | None:
+    """The first place where data of one type does not go into a table of another, and both types there."""
+    if isinstance(table, StructType) and isinstance(data, StructType):
+        for f in data.fields:
+            there = table.field(f.name)
+            found = None if there is None else not_merging(there.type, f.type, (*path, f.name))
+            if found is not None:
+                return found
+        return None
+    if isinstance(table, ArrayType) and isinstance(data, ArrayType):
+        return not_merging(table.element, data.element, (*path, "element"))
+    if isinstance(table, MapType) and isinstance(data, MapType):
+        keys = not_merging(table.key, data.key, (*path, "key"))
+        return keys or not_merging(table.value, data.value, (*path, "value"))
+    return None if turns_into(data, table) else (path, table, data)
+
+
+def _is_simple(kind: DataType) -> bool:
+    return isinstance(kind, PrimitiveType | DecimalType)
+
+
+def _is_number(kind: DataType) -> bool:
+    return isinstance(kind, DecimalType) or (isinstance(kind, PrimitiveType) and kind.name in _NUMBERS)
+
+
+def _is_time(kind: DataType) -> bool:
+    return isinstance(kind, PrimitiveType) and kind.name in _TIMES
