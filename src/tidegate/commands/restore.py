@@ -2,7 +2,8 @@
 
 The difference of the two sets of logical files (path and deletion vector) is committed as adds and
 removes that change data. Metadata and domains come back; what only ever moves forward does not go
-back: identity marks, column ids, row ids, features, the boundary of checkpoint protection.
+back: identity marks, column ids, the mark of row ids, features, the boundary of checkpoint protection. A
+file that stays has the row ids that it had then: a drop of row tracking since may have taken them.
 """
 
 from __future__ import annotations
@@ -101,10 +102,13 @@ def restore(
     if protocol.supports("domainMetadata"):
         actions += restored_domains(now, then)
     operation = Operation("RESTORE", {"version": version, "timestamp": timestamp})
+    coming = [with_data_change(adds, True)]
+    if protocol.supports("rowTracking"):
+        coming.append(with_data_change(with_ids_of(now, then), False))
     committed = transaction.commit(
         actions,
         operation,
-        adds=with_data_change(adds, True),
+        adds=pa.concat_tables(coming),
         removes=as_removes(gone, log.clock()),
         metrics={_camel(k): v for k, v in metrics.items()},
         retry=False,
@@ -147,6 +151,23 @@ def difference(now: Snapshot, then: Snapshot) -> tuple[pa.Table, pa.Table]:
     coming = new.filter(pc.invert(pc.is_in(new_keys, value_set=old_keys)))
     going = old.filter(pc.invert(pc.is_in(old_keys, value_set=new_keys)))
     return coming, going
+
+
+def with_ids_of(now: Snapshot, then: Snapshot) -> pa.Table:
+    """The files that stay and had other row ids, or had ids that they lost, as they were.
+
+    Where ids were given anew since, no file keeps one of those: it might be that of a row which comes back.
+    """
+    new, old = then.files(), now.files(columns=["path", "deletionVector", "baseRowId"])
+    if not new.num_rows or new.column("baseRowId").null_count == new.num_rows:
+        return new.slice(0, 0)
+    at = pc.index_in(_keys(new), value_set=_keys(old))
+    new, at = new.filter(at.is_valid()), at.drop_null()
+    had, have = new.column("baseRowId"), old.column("baseRowId").take(at)
+    other = pc.fill_null(pc.not_equal(had, have), False)
+    lost = pc.and_(had.is_valid(), have.is_null())
+    anew = pc.and_(had.is_null(), pa.scalar(bool(pc.any(other).as_py())))
+    return new.filter(pc.or_(pc.or_(other, lost), anew))
 
 
 def _keys(files: pa.Table) -> pa.Array:

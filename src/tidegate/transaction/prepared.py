@@ -74,11 +74,7 @@ def with_row_ids(changes: Changes, mark: int | None, version: int) -> tuple[Chan
             high = assigned.high_water_mark
             ids = pc.replace_with_mask(batch.column("baseRowId"), fresh, assigned.base_row_ids)
             batch = with_column(batch, "baseRowId", ids)
-        brought = pc.invert(fresh)
-        if mark is not None:
-            # Files of this table have the version they came with; those of another one have none yet.
-            brought = pc.and_(brought, batch.column("defaultRowCommitVersion").is_null())
-        high = _above_given(batch.filter(brought), high)
+        high = _above_given(batch.filter(pc.invert(fresh)), high)
         versions = row_ids.fill_commit_versions(batch.column("defaultRowCommitVersion"), version)
         out.append(with_column(batch, "defaultRowCommitVersion", versions))
     changes = replace(changes, adds=tuple(out))
@@ -90,12 +86,16 @@ def with_row_ids(changes: Changes, mark: int | None, version: int) -> tuple[Chan
 
 
 def _above_given(batch: pa.RecordBatch, high: int | None) -> int | None:
-    """The mark above the ids of files that bring theirs, as those of a clone do."""
+    """The mark above the ids of files that bring theirs, as those of a clone and of an older version do.
+
+    No two files share an id, so the highest one is in the file that begins last.
+    """
     if batch.num_rows == 0:
         return high
-    ends = pc.add(batch.column("baseRowId"), pc.fill_null(num_records(batch.column("stats")), 0))
-    last = pc.max(ends).as_py() - 1
-    return last if high is None or last > high else high
+    last = batch.slice(pc.index(batch.column("baseRowId"), pc.max(batch.column("baseRowId"))).as_py(), 1)
+    count = num_records(last.column("stats"))[0].as_py() or 0
+    end: int = last.column("baseRowId")[0].as_py() + count - 1
+    return end if high is None or end > high else high
 
 
 def with_deletion_times(changes: Changes, now: int) -> Changes:

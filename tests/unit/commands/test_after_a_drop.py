@@ -7,9 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from support.row_tables import RowTable
+from tidegate.commands.alter import set_properties
 from tidegate.commands.clone import clone
 from tidegate.commands.restore import restore
 from tidegate.errors import UnsupportedReaderFeatureError
+from tidegate.files.row_ids import DOMAIN, decode_mark
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
 from tidegate.log.verify import verify
@@ -69,3 +71,56 @@ def test_who_lacks_the_feature_restores_and_clones_what_it_may(table: RowTable) 
     old = table.client(OLD)
     restore(old, version=1)
     assert table.rows() == [1, 2, 3]
+
+
+# ---------------------------------------------------------------------------- ids of rows
+
+
+@pytest.fixture
+def tracked() -> RowTable:
+    """Three files with row ids in version 3; row tracking dropped since."""
+    made = RowTable().create(delta__enableRowTracking="true")
+    for values in ([1, 2], [3], [4, 5]):
+        made.append(values)
+    made.drop("rowTracking")
+    return made
+
+
+def _ids(table: RowTable, version: int | None = None) -> dict[str, int | None]:
+    files = table.load(version).files(columns=["path", "baseRowId"])
+    return dict(zip(files.column("path").to_pylist(), files.column("baseRowId").to_pylist(), strict=True))
+
+
+def _mark(table: RowTable) -> int:
+    return decode_mark(table.load().domains[DOMAIN].configuration)
+
+
+def test_a_restore_to_before_the_drop_gives_rows_their_ids_back(tracked: RowTable) -> None:
+    assert set(_ids(tracked).values()) == {None}
+    restore(tracked.log, version=3)
+    assert _ids(tracked) == _ids(tracked, 3)
+    assert sorted(i for i in _ids(tracked).values() if i is not None) == [0, 2, 3]
+    assert _mark(tracked) == 4
+    changes = tracked.load().files(columns=["path", "dataChange"]).column("dataChange").to_pylist()
+    assert changes == [False] * 3
+    tracked.append([6])
+    assert max(i for i in _ids(tracked).values() if i is not None) == 5
+    assert verify(tracked.log).errors == ()
+
+
+def test_ids_given_anew_after_a_drop_give_way_to_those_that_come_back(tracked: RowTable) -> None:
+    set_properties(tracked.log, {"delta.enableRowTracking": "true"})
+    tracked.append([7])
+    assert None not in _ids(tracked).values()
+    restore(tracked.log, version=1)
+    assert _ids(tracked) == _ids(tracked, 1)
+    tracked.append([8])
+    tracked.append([9])
+    given = sorted(i for i in _ids(tracked).values() if i is not None)
+    assert len(set(given)) == len(given) == 3
+    restore(tracked.log, version=3)
+    assert _ids(tracked) == _ids(tracked, 3)
+    assert _mark(tracked) >= 4
+    tracked.append([10])
+    assert max(i for i in _ids(tracked).values() if i is not None) > 4
+    assert verify(tracked.log).errors == ()

@@ -465,7 +465,14 @@ def test_files_that_carry_ids_keep_them() -> None:
         },
         protocol=features(writers=["domainMetadata", "rowTracking"]),
     )
-    kept = file("old", base_row_id=0, default_row_commit_version=0, data_change=False, tags={"t": "1"})
+    kept = file(
+        "old",
+        stats='{"numRecords":5}',
+        base_row_id=0,
+        default_row_commit_version=0,
+        data_change=False,
+        tags={"t": "1"},
+    )
     begin(table).commit([kept])
     [line] = [a["add"] for a in commit_lines(table, 1) if "add" in a]
     assert (line["baseRowId"], line["defaultRowCommitVersion"]) == (0, 0)
