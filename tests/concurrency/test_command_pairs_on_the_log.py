@@ -11,7 +11,7 @@ from __future__ import annotations
 import pytest
 
 from support.grounds import LogGround
-from support.interleaving import at_any, at_commit
+from support.interleaving import Operation, at_any, at_commit
 from support.log_commands import COMMANDS, FLAVOURS
 from support.races import Arena
 from tidegate.storage.memory import MemoryStore
@@ -80,3 +80,16 @@ def test_conflicts_have_deltas_names_and_others_do_not_conflict(first: str, seco
     race = ARENA.race("vectors", COMMANDS[first], COMMANDS[second])
     assert race.came
     assert race.outcome.first == NAMED[(first, second)]
+
+
+def _begins(operation: Operation) -> bool:
+    return operation.name.endswith("_last_checkpoint")
+
+
+@pytest.mark.parametrize("number", [3, 4])
+def test_rows_that_lose_their_ids_while_they_are_numbered_do_not_count_as_numbered(number: int) -> None:
+    first, second = COMMANDS["track rows"], COMMANDS["drop row tracking"]
+    race = ARENA.race("plain", first, second, number=number, chosen=_begins)
+    assert race.came
+    assert race.outcome.first == "ProtocolChangedException", race.told
+    assert ARENA.judge("plain", first, second, race) == []

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from tidegate import properties
 from tidegate.commands import clustering
-from tidegate.errors import AlterRefusedError, NotATableError, PropertyError
+from tidegate.errors import AlterRefusedError, NotATableError, PropertyError, ProtocolChangedException
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
@@ -61,7 +61,7 @@ def set_properties(
     _check_transitions(before, canonical)
     if _starts_tracking(before, canonical):
         _backfill(log, snapshot)
-        transaction, snapshot = begin(log)
+        transaction, snapshot = _numbered(log)
         before = snapshot.metadata
     metadata = before.with_configuration({**before.configuration, **canonical})
     comment = next((v for k, v in asked.items() if k.lower() == _COMMENT), None)
@@ -118,6 +118,8 @@ def _refuse_by_hand(given: Mapping[str, str]) -> None:
         if key.lower().startswith(constraints.PREFIX):
             why = "Constraints are added by addConstraint and dropped by dropConstraint."
             name = "DELTA_ADD_CONSTRAINTS"
+        if key.lower() == clustering.FEATURE_PROPERTY:
+            name = "DELTA_ALTER_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED"
         if why is not None:
             raise PropertyError(
                 f"{key} cannot be set as a property.",
@@ -193,6 +195,21 @@ def _backfill(log: TableLog, snapshot: Snapshot) -> None:
     unchanged = pa.array([False] * without.num_rows, pa.bool_())
     adds = without.set_column(at, without.schema.field(at), unchanged)
     transaction.commit(operation=Operation("ROW TRACKING BACKFILL", {"batchId": 0}), adds=adds)
+
+
+def _numbered(log: TableLog) -> tuple[Transaction, Snapshot]:
+    """A transaction on the table that ``_backfill`` has left, unless the ids were taken away again since."""
+    transaction, snapshot = begin(log)
+    ids = snapshot.files(columns=["baseRowId"]).column("baseRowId")
+    gives = snapshot.protocol.supports("rowTracking")
+    if ids.null_count or not gives or snapshot.metadata.property(properties.ROW_TRACKING_SUSPENDED):
+        raise ProtocolChangedException(
+            "Row tracking was dropped while the table's rows were being numbered.",
+            table=log.url,
+            version=snapshot.version,
+            hint="Enable it again.",
+        )
+    return transaction, snapshot
 
 
 # ---------------------------------------------------------------------------- constraints
