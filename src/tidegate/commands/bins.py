@@ -31,6 +31,9 @@ class Settings:
     max_threads: int = 15
     batch_size: int | None = None
     repartition: bool = False
+    # A cube of clustered files that has reached the first is whole; a new one takes files up to the second.
+    min_cube_size: int = 100 * GIB
+    target_cube_size: int = 150 * GIB
 
 
 @dataclass(frozen=True)

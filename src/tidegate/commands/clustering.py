@@ -1,14 +1,17 @@
 """Clustering columns: the domain ``delta.clustering``, and the cubes that clustered files belong to.
 
 The domain keeps the columns as physical paths, so that a rename leaves them alone. A clustered file
-names its cube in its tags; a cube that has grown to its size is left alone by the next clustering,
-one of other columns never counts. Only files without a provider, or with ours, are ever reclustered.
-Specification: "Clustered Table".
+names its cube and its columns in its tags, as delta-spark does; a cube that has grown to its size is left
+alone by the next clustering, and so are files that were clustered by other columns, unless it is full.
+Only files without a provider, or with ours, are ever reclustered. Specification: "Clustered Table".
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import msgspec
 import pyarrow as pa
@@ -20,7 +23,7 @@ from tidegate.log.actions import DomainMetadata
 from tidegate.log.snapshot import Snapshot
 from tidegate.metadata import Metadata
 from tidegate.schema.mapping import logical_to_physical, mapping_mode, physical_to_logical
-from tidegate.schema.paths import Path, join_path
+from tidegate.schema.paths import Path
 from tidegate.schema.types import StructType
 
 DOMAIN = "delta.clustering"
@@ -29,6 +32,7 @@ PROVIDER = "liquid"
 CUBE_ID = "ZCUBE_ID"
 CUBE_COLUMNS = "ZCUBE_ZORDER_BY"
 CUBE_CURVE = "ZCUBE_ZORDER_CURVE"
+_PLAIN = re.compile(r"[a-zA-Z0-9_]+")
 
 
 class _Configuration(msgspec.Struct, rename="camel"):
@@ -96,14 +100,29 @@ def resolve(metadata: Metadata, names: Sequence[str], most: int) -> list[Path]:
                 errorClass="DELTA_DUPLICATE_COLUMNS_FOUND.CLUSTER_BY",
             )
         if not has_bounds(field.type) or path not in indexed(metadata):
+            unseen, unfit = (
+                "DELTA_CLUSTERING_COLUMN_MISSING_STATS",
+                "DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED",
+            )
             raise AlterRefusedError(
                 f"The column {name} ({field.type}) has no minimum and maximum in the statistics, so files "
                 "could never be skipped by it.",
                 hint="Cluster by a column within delta.dataSkippingNumIndexedCols, of a type with an order.",
-                errorClass="DELTA_CLUSTERING_COLUMN_MISSING_STATS",
+                errorClass=unseen if has_bounds(field.type) else unfit,
             )
         out.append(path)
     return out
+
+
+def refuse_partitions(snapshot: Snapshot, metadata: Metadata) -> None:
+    """A table that is clustered, be it by nothing, is not replaced by one with partitions."""
+    if metadata.partition_columns and is_clustered(snapshot):
+        raise AlterRefusedError(
+            "The table is clustered; one that is partitioned cannot take its place.",
+            table=snapshot.url,
+            hint="Cluster by those columns, or drop the table first.",
+            errorClass="DELTA_CLUSTERING_REPLACE_TABLE_WITH_PARTITIONED_TABLE",
+        )
 
 
 def indexed(metadata: Metadata) -> list[Path]:
@@ -123,31 +142,63 @@ def indexed(metadata: Metadata) -> list[Path]:
 # ---------------------------------------------------------------------------- cubes
 
 
-def cube_tags(cube: str, columns: Sequence[Path]) -> dict[str, str]:
-    """What the files of one cube say of themselves; the columns by their physical names."""
-    names = msgspec.json.encode([join_path(c) for c in columns]).decode()
-    return {CUBE_ID: cube, CUBE_COLUMNS: names, CUBE_CURVE: "zorder"}
+def cube_tags(cube: str, columns: Sequence[Path], curve: str) -> dict[str, str]:
+    """What the files of one cube say of themselves; the columns as the user calls them."""
+    return {CUBE_ID: cube, CUBE_COLUMNS: _text(columns), CUBE_CURVE: curve}
 
 
-def to_cluster(files: pa.Table, columns: Sequence[Path], cube_size: int, *, full: bool = False) -> list[bool]:
-    """Which files the next clustering takes: all but the cubes that are whole, of these very columns.
+def own_columns(snapshot: Snapshot) -> frozenset[str]:
+    """How tags may spell the clustering columns: by the user's names, or by those of the data files."""
+    return frozenset({_text(clustering_columns(snapshot)), _text(physical_columns(snapshot))})
 
-    A full clustering takes those too, so long as they are ours to touch.
+
+def _text(columns: Sequence[Path]) -> str:
+    return msgspec.json.encode([spelt(c) for c in columns]).decode()
+
+
+def spelt(column: Path) -> str:
+    """A path as delta-spark writes it, which compares such paths as text: what is not plain is quoted."""
+    return ".".join(map(_quoted, column))
+
+
+def _quoted(name: str) -> str:
+    plain = _PLAIN.fullmatch(name) is not None and not name.isdecimal()
+    return name if plain else f"`{name.replace('`', '``')}`"
+
+
+@dataclass(frozen=True)
+class Cubes:
+    """The cube of each file, None where it is in none; and whether that is of the table's own columns."""
+
+    ids: tuple[str | None, ...]
+    own: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, files: pa.Table, columns: Collection[str]) -> Cubes:
+        tags = [dict(t or ()) for t in files.column("tags").to_pylist()]
+        return cls(
+            tuple(t.get(CUBE_ID) if CUBE_COLUMNS in t else None for t in tags),
+            tuple(t.get(CUBE_COLUMNS) in columns for t in tags),
+        )
+
+
+def to_cluster(files: pa.Table, columns: Collection[str], cube_size: int, *, full: bool = False) -> pa.Table:
+    """The files that the next clustering takes: all but whole cubes, and cubes of other columns.
+
+    A full clustering takes the latter too. Where all that is left is one cube, nothing would be gained,
+    unless rows in it have been deleted.
     """
-    own = msgspec.json.encode([join_path(c) for c in columns]).decode()
-    tags = [dict(t or ()) for t in files.column("tags").to_pylist()]
-    providers = files.column("clusteringProvider").to_pylist()
-    sizes = files.column("size").to_pylist()
-    cubes: dict[str, int] = {}
-    for tag, size in zip(tags, sizes, strict=True):
-        if tag.get(CUBE_COLUMNS) == own and CUBE_ID in tag:
-            cubes[str(tag[CUBE_ID])] = cubes.get(str(tag[CUBE_ID]), 0) + size
-    whole = {cube for cube, size in cubes.items() if size >= cube_size}
-    out = []
-    for tag, provider in zip(tags, providers, strict=True):
-        if provider not in (None, "", PROVIDER):
-            out.append(False)
-            continue
-        done = tag.get(CUBE_COLUMNS) == own and tag.get(CUBE_ID) in whole
-        out.append(full or not done)
-    return out
+    cubes = Cubes.of(files, columns)
+    sizes: Counter[str | None] = Counter()
+    for cube, size in zip(cubes.ids, files.column("size").to_pylist(), strict=True):
+        sizes[cube] += size
+    ours = [p in (None, "", PROVIDER) for p in files.column("clusteringProvider").to_pylist()]
+    mask = [
+        mine and (cube is None or (sizes[cube] < cube_size if own else full))
+        for mine, cube, own in zip(ours, cubes.ids, cubes.own, strict=True)
+    ]
+    chosen = files.filter(pa.array(mask, pa.bool_()))
+    left = {(cube, own) for cube, own, taken in zip(cubes.ids, cubes.own, mask, strict=True) if taken}
+    settled = len(left) == 1 and next(iter(left))[0] is not None and next(iter(left))[1]
+    has_vectors = chosen.column("deletionVector").null_count < chosen.num_rows
+    return chosen.slice(0, 0) if settled and not has_vectors else chosen

@@ -18,7 +18,7 @@ from tidegate import properties
 from tidegate.commands import clustering
 from tidegate.commands.lowering import lowered, settle
 from tidegate.commands.removes import as_removes
-from tidegate.errors import NotATableError, SchemaInvalidError, TableExistsError
+from tidegate.errors import NotATableError, PropertyError, SchemaInvalidError, TableExistsError
 from tidegate.log.actions import Action
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
@@ -149,6 +149,12 @@ def metadata_of(definition: Definition, most_clustering: int) -> Metadata:
     configuration = dict(definition.properties)
     if definition.cluster_by:
         configuration[clustering.FEATURE_PROPERTY] = "supported"
+    elif clustering.FEATURE_PROPERTY in configuration:
+        raise PropertyError(
+            "A table is clustered by its columns, not by a property.",
+            hint="Use CLUSTER BY, or clusterBy(...).",
+            errorClass="DELTA_CREATE_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED",
+        )
     metadata = Metadata(
         id=str(uuid.uuid4()),
         name=definition.name,
@@ -173,6 +179,7 @@ def replace_metadata(
 
     Its column ids are never given again.
     """
+    clustering.refuse_partitions(snapshot, metadata)
     registry = snapshot.log.registry
     wanted = negotiate.for_new_table(metadata, defaults, registry)
     if lowers_protocol:

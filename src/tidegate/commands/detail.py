@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
-from tidegate.commands.clustering import clustering_columns
+from tidegate.commands.clustering import clustering_columns, spelt
 from tidegate.log.snapshot import Snapshot
-from tidegate.schema.paths import join_path
 
 
 def detail(snapshot: Snapshot, name: str | None = None) -> dict[str, Any]:
@@ -23,7 +22,7 @@ def detail(snapshot: Snapshot, name: str | None = None) -> dict[str, Any]:
         "createdAt": None if created is None else datetime.fromtimestamp(created / 1000, timezone.utc),
         "lastModified": snapshot.timestamp,
         "partitionColumns": list(metadata.partition_columns),
-        "clusteringColumns": [join_path(c) for c in clustering_columns(snapshot)],
+        "clusteringColumns": [spelt(c) for c in clustering_columns(snapshot)],
         "numFiles": snapshot.num_files,
         "sizeInBytes": snapshot.size_in_bytes,
         "properties": dict(metadata.configuration),

@@ -20,10 +20,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate import properties
 from tidegate.commands import bins as binning
-from tidegate.commands import clustering, zorder
+from tidegate.commands import clustering, hilbert, zorder
 from tidegate.commands.alter import begin
 from tidegate.commands.bins import Bin, Settings
-from tidegate.commands.optimize_metrics import Plan, commit_metrics, run_metrics
+from tidegate.commands.optimize_metrics import Plan, clustering_stats, commit_metrics, run_metrics
 from tidegate.commands.partition_filter import matching
 from tidegate.commands.removes import as_removes
 from tidegate.errors import (
@@ -36,7 +36,7 @@ from tidegate.files.stats import has_bounds
 from tidegate.log.columns import STRING_MAP
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
-from tidegate.schema.paths import Path, join_path
+from tidegate.schema.paths import Path
 from tidegate.spark.confs import conf, text
 from tidegate.spark.scan.positions import positioned
 from tidegate.spark.scan.scans import scan
@@ -47,6 +47,7 @@ from tidegate.transaction.transaction import Committed, Transaction
 
 _log = logging.getLogger(__name__)
 Choose = Callable[[Snapshot, pa.Table], pa.Table]
+_CUBES = "optimize.clustering.mergeStrategy."
 
 
 @dataclass
@@ -69,6 +70,8 @@ def settings_of(spark: SparkSession) -> Settings:
         max_threads=conf(spark, "optimize.maxThreads", 15),
         batch_size=None if batch is None else conf(spark, "optimize.batchSize", 0) or None,
         repartition=conf(spark, "optimize.repartition.enabled", False),
+        min_cube_size=conf(spark, _CUBES + "minCubeSize.threshold", 100 * binning.GIB),
+        target_cube_size=conf(spark, _CUBES + "minCubeSize.targetCubeSize", 150 * binning.GIB),
     )
 
 
@@ -99,7 +102,7 @@ def compact(
     if not found:
         return None
     parameters = {"predicate": [], "zOrderBy": [], "clusterBy": [], "auto": str(auto).lower()}
-    plan = Plan(Operation("OPTIMIZE", parameters), chosen, found, files.num_rows)
+    plan = Plan(Operation("OPTIMIZE", parameters), found, files.num_rows)
     return _run(spark, transaction, snapshot, plan, settings)
 
 
@@ -118,7 +121,7 @@ def rewrite(
     files = matching(spark, snapshot, where)
     chosen = choose(snapshot, files)
     found = binning.bins(chosen, snapshot.metadata, settings.max_file_size, single=True)
-    plan = Plan(operation, chosen, found, files.num_rows)
+    plan = Plan(operation, found, files.num_rows)
     return _run(spark, transaction, snapshot, plan, settings)
 
 
@@ -150,7 +153,7 @@ def _plan(
         )
     if full and not columns:
         raise MaintenanceRefusedError(
-            "OPTIMIZE FULL clusters a table anew; this one has no clustering columns.",
+            "OPTIMIZE FULL is for clustered tables; this one has no clustering columns.",
             table=snapshot.url,
             errorClass="DELTA_OPTIMIZE_FULL_NOT_SUPPORTED",
         )
@@ -158,25 +161,25 @@ def _plan(
     files = matching(spark, snapshot, where)
     parameters: dict[str, Any] = {
         "predicate": [] if where is None else [where],
-        "zOrderBy": [join_path(c) for c in paths],
-        "clusterBy": [join_path(c) for c in columns],
+        "zOrderBy": [clustering.spelt(c) for c in paths],
+        "clusterBy": [clustering.spelt(c) for c in columns],
         "auto": "false",
     }
     metadata = snapshot.metadata
     operation = Operation("OPTIMIZE", parameters)
     if paths:
         found = binning.bins(files, metadata, 1 << 62, single=True)
-        return Plan(operation, files, found, files.num_rows, columns=tuple(paths))
+        return Plan(operation, found, files.num_rows, columns=tuple(paths))
     if columns:
-        if full:
-            operation = Operation("OPTIMIZE", {**parameters, "isFull": "true"})
-        chosen = _to_cluster(snapshot, files, settings, full)
-        size = 100 * settings.max_file_size
-        found = binning.bins(chosen, metadata, size + size // 2, single=True)
-        cubes = tuple(clustering.physical_columns(snapshot))
-        return Plan(operation, chosen, found, files.num_rows, columns=tuple(columns), cubes=cubes)
+        operation = Operation("OPTIMIZE", {**parameters, "isFull": str(full).lower()})
+        own = clustering.own_columns(snapshot)
+        chosen = clustering.to_cluster(files, own, settings.min_cube_size, full=full)
+        size = max(settings.min_cube_size, settings.target_cube_size)
+        found = binning.bins(chosen, metadata, size, single=True)
+        stats = clustering_stats(files, chosen, own, full=full)
+        return Plan(operation, found, files.num_rows, columns=tuple(columns), clustering=stats)
     chosen = binning.candidates(files, settings)
-    return Plan(operation, chosen, binning.bins(chosen, metadata, settings.max_file_size), files.num_rows)
+    return Plan(operation, binning.bins(chosen, metadata, settings.max_file_size), files.num_rows)
 
 
 def _zorder_columns(spark: SparkSession, snapshot: Snapshot, names: Sequence[str]) -> list[Path]:
@@ -209,19 +212,6 @@ def _zorder_columns(spark: SparkSession, snapshot: Snapshot, names: Sequence[str
             )
         out.append(path)
     return out
-
-
-def _to_cluster(snapshot: Snapshot, files: pa.Table, settings: Settings, full: bool) -> pa.Table:
-    """The files that the next clustering takes; none where they are one cube already."""
-    physical = clustering.physical_columns(snapshot)
-    mask = clustering.to_cluster(files, physical, 100 * settings.max_file_size, full=full)
-    chosen = files.filter(pa.array(mask, pa.bool_()))
-    tags = [dict(t or ()) for t in chosen.column("tags").to_pylist()]
-    own = clustering.cube_tags("", physical)[clustering.CUBE_COLUMNS]
-    cubes = {t.get(clustering.CUBE_ID) if t.get(clustering.CUBE_COLUMNS) == own else None for t in tags}
-    settled = len(cubes) == 1 and None not in cubes
-    has_vectors = chosen.column("deletionVector").null_count < chosen.num_rows
-    return chosen.slice(0, 0) if settled and not full and not has_vectors else chosen
 
 
 # ---------------------------------------------------------------------------- rewriting
@@ -281,19 +271,20 @@ def rows_of(spark: SparkSession, snapshot: Snapshot, files: pa.Table) -> DataFra
 def _arranged(frame: DataFrame, found: Bin, plan: Plan, settings: Settings) -> DataFrame:
     """The rows of a bin as its new files will hold them."""
     if plan.columns:
-        files = max(1, -(-found.size // settings.max_file_size))
+        files = found.size // max(1, settings.max_file_size)
         if files > 1:
             counts = num_records(found.files.column("stats").combine_chunks())
-            return zorder.ordered(frame, plan.columns, files, pc.sum(counts).as_py())
+            curve = zorder.ordered if plan.clustering is None else hilbert.ordered
+            return curve(frame, plan.columns, files, pc.sum(counts).as_py())
     return frame.repartition(1) if settings.repartition else frame.coalesce(1)
 
 
 def _tagged(adds: pa.Table, plan: Plan) -> pa.Table:
     """New files of a clustered table with the cube they make up."""
-    if not plan.cubes:
+    if plan.clustering is None:
         return adds
     n = adds.num_rows
-    tags = list(clustering.cube_tags(str(uuid.uuid4()), plan.cubes).items())
+    tags = list(clustering.cube_tags(str(uuid.uuid4()), plan.columns, hilbert.curve(plan.columns)).items())
     for name, column in (
         ("tags", pa.array([tags] * n, STRING_MAP)),
         ("clusteringProvider", pa.array([clustering.PROVIDER] * n, pa.string())),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,11 +23,11 @@ class Plan:
     """What is to be rewritten, along which columns, and what the history will say."""
 
     operation: Operation
-    files: pa.Table
     bins: list[Bin]
     considered: int
     columns: tuple[Path, ...] = ()
-    cubes: tuple[Path, ...] = ()
+    # What goes into the cubes; None where no cubes are made.
+    clustering: dict[str, Any] | None = None
 
 
 def _vectors_of(files: pa.Table) -> list[dict[str, Any]]:
@@ -37,7 +37,6 @@ def _vectors_of(files: pa.Table) -> list[dict[str, Any]]:
 def commit_metrics(adds: pa.Table, old: pa.Table) -> dict[str, Any]:
     sizes = sorted(adds.column("size").to_pylist()) or [0]
     n = len(sizes)
-    vectors = _vectors_of(old)
     return {
         "minFileSize": sizes[0],
         "p25FileSize": sizes[n // 4],
@@ -48,9 +47,7 @@ def commit_metrics(adds: pa.Table, old: pa.Table) -> dict[str, Any]:
         "numRemovedFiles": old.num_rows,
         "numAddedBytes": pc.sum(adds.column("size")).as_py() or 0,
         "numRemovedBytes": pc.sum(old.column("size")).as_py() or 0,
-        "numDeletionVectorsRemoved": len(vectors),
-        "numDeletionVectorRowsRemoved": sum(v["cardinality"] for v in vectors),
-        "numDeletionVectorBytesRemoved": sum(v["sizeInBytes"] for v in vectors),
+        "numDeletionVectorsRemoved": len(_vectors_of(old)),
     }
 
 
@@ -97,8 +94,8 @@ def run_metrics(
         "filesAdded": new,
         "filesRemoved": old,
         "partitionsOptimized": len({b.partition for b in plan.bins}),
-        "zOrderStats": z_order if plan.columns and not plan.cubes else None,
-        "clusteringStats": _clustering_stats(plan, old) if plan.cubes else None,
+        "zOrderStats": z_order if plan.columns and plan.clustering is None else None,
+        "clusteringStats": plan.clustering and {**plan.clustering, "numOutputZCubes": len(plan.bins)},
         "numBins": len(plan.bins),
         "numBatches": len(adds),
         "totalConsideredFiles": plan.considered,
@@ -121,18 +118,23 @@ def run_metrics(
     }
 
 
-def _clustering_stats(plan: Plan, old: dict[str, Any]) -> dict[str, Any]:
-    tags = [dict(t or ()) for t in plan.files.column("tags").to_pylist()]
-    sizes = plan.files.column("size").to_pylist()
-    in_cubes = [s for t, s in zip(tags, sizes, strict=True) if clustering.CUBE_ID in t]
-    others = [s for t, s in zip(tags, sizes, strict=True) if clustering.CUBE_ID not in t]
+def clustering_stats(
+    files: pa.Table, chosen: pa.Table, columns: Collection[str], *, full: bool
+) -> dict[str, Any]:
+    """What was there in cubes and beside them, and what is taken; a full clustering counts every cube."""
+    cubes = clustering.Cubes.of(files, columns)
+    counts = [cube is not None and (own or full) for cube, own in zip(cubes.ids, cubes.own, strict=True)]
+    inside = pa.array(counts, pa.bool_())
     return {
-        "inputZCubeFiles": {"numFiles": len(in_cubes), "size": sum(in_cubes)},
-        "inputOtherFiles": {"numFiles": len(others), "size": sum(others)},
-        "inputNumZCubes": len({t[clustering.CUBE_ID] for t in tags if clustering.CUBE_ID in t}),
-        "mergedFiles": {"numFiles": old["totalFiles"], "size": old["totalSize"]},
-        "numOutputZCubes": len(plan.bins),
+        "inputZCubeFiles": _counted(files.filter(inside)),
+        "inputOtherFiles": _counted(files.filter(pc.invert(inside))),
+        "inputNumZCubes": len({cube for cube, counted in zip(cubes.ids, counts, strict=True) if counted}),
+        "mergedFiles": _counted(chosen),
     }
+
+
+def _counted(files: pa.Table) -> dict[str, int]:
+    return {"numFiles": files.num_rows, "size": pc.sum(files.column("size")).as_py() or 0}
 
 
 def _parallelism(spark: SparkSession) -> int:

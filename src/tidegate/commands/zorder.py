@@ -7,7 +7,7 @@ functions of Spark only, so that it runs over Connect as well. Null is below eve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -88,7 +88,14 @@ def _quoted(value: Any) -> str:
     return f"'{escaped}'"
 
 
-def ordered(frame: DataFrame, columns: Sequence[Path], files: int, rows: int | None) -> DataFrame:
+def ordered(
+    frame: DataFrame,
+    columns: Sequence[Path],
+    files: int,
+    rows: int | None,
+    *,
+    along: Callable[[Sequence[str], int], Column] = interleaved,
+) -> DataFrame:
     """``frame`` cut into about ``files`` partitions along the curve through ``columns``."""
     names = [join_path(c) for c in columns]
     bits = bits_for(len(columns))
@@ -106,7 +113,7 @@ def ordered(frame: DataFrame, columns: Sequence[Path], files: int, rows: int | N
     }
     # Columns of their own, since every bit asks for them again. Rows that agree in all of the columns
     # may fill more than one file: the noise tells them apart.
-    keyed = frame.withColumns(ids).withColumns({_Z: interleaved(list(ids), bits), _NOISE: F.rand(7)})
+    keyed = frame.withColumns(ids).withColumns({_Z: along(list(ids), bits), _NOISE: F.rand(7)})
     cut = keyed.drop(*ids).repartitionByRange(files, F.col(_Z), F.col(_NOISE))
     return cut.drop(_Z, _NOISE)
 

@@ -13,6 +13,7 @@ from tidegate.errors import AlterRefusedError, OptionError
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
 from tidegate.schema.lengths import as_strings
+from tidegate.schema.paths import join_path
 from tidegate.schema.types import parse_schema
 from tidegate.sql import nodes
 from tidegate.sql.context import Context
@@ -47,7 +48,7 @@ def alter(context: Context, node: nodes.Alter) -> DataFrame:
             # IF EXISTS or not: delta-spark takes both in the same way.
             table.unsetProperties(*(n[0] for n in node.names), ifExists=True)
         case "cluster by":
-            table.clusterBy(*(".".join(n) for n in node.names))
+            table.clusterBy(*(join_path(n) for n in node.names))
         case "column type":
             table.alterColumn(name, type=node.text)
         case "column comment":
@@ -113,9 +114,7 @@ def _change(table: DeltaTable, node: nodes.Alter, name: str) -> None:
         raise OptionError(
             "CHANGE COLUMN keeps a column's name.", hint="Rename it with ALTER TABLE ... RENAME COLUMN."
         )
-    current = table.toDF().schema[node.name[0]].dataType if len(node.name) == 1 else None
     wanted = T.DataType.fromDDL(column.type)
-    if current != wanted or wanted == T.StringType():
-        table.alterColumn(name, type=wanted)
-    if column.comment is not None:
-        table.alterColumn(name, comment=column.comment)
+    named = {f.name.lower(): f.dataType for f in table.toDF().schema.fields}
+    same = len(node.name) == 1 and named.get(node.name[0].lower()) == wanted and wanted != T.StringType()
+    table.alterColumn(name, type=None if same else wanted, comment=column.comment, position=column.position)

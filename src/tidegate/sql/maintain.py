@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sqlglot.tokenizer_core import TokenType
 
+from tidegate.schema.paths import join_path
 from tidegate.sql import nodes
 from tidegate.sql.dialect import Walk
 
@@ -57,7 +58,7 @@ def optimize(walk: Walk) -> nodes.Statement:
     if walk.take("ZORDER", "BY"):
         bracket = walk.here is not None and walk.here.token_type is TokenType.L_PAREN
         names = walk.listed(walk.parts) if bracket else _names(walk)
-        node = replace(node, zorder=tuple(".".join(n) for n in names))
+        node = replace(node, zorder=tuple(join_path(n) for n in names))
     walk.end()
     return node
 

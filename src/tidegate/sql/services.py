@@ -18,6 +18,7 @@ from tidegate.table.frames import OPTIMIZE, rows
 
 def vacuum(context: Context, node: nodes.Vacuum) -> DataFrame:
     """The table's path; of a dry run the files and empty folders that would go."""
+    _refuse_view(context, node.table, "VACUUM")
     log = context.log(node.table)
     inventory = None if node.inventory is None else query(context, f"SELECT * FROM {node.inventory}")
     done = run_vacuum(
@@ -34,6 +35,7 @@ def vacuum(context: Context, node: nodes.Vacuum) -> DataFrame:
 
 
 def optimize(context: Context, node: nodes.Optimize) -> DataFrame:
+    _refuse_view(context, node.table, "OPTIMIZE")
     builder = context.table(node.table).optimize()
     if node.where is not None:
         builder = builder.where(node.where)
@@ -49,6 +51,7 @@ def reorg(context: Context, node: nodes.Reorg) -> DataFrame:
         raise OptionError(
             f"REORG TABLE ... APPLY ({node.action}) is not served.", hint="APPLY (PURGE) rewrites files."
         )
+    _refuse_view(context, node.table, "REORG")
     done = purge(context.spark, context.log(node.table), where=node.where)
     return rows(context.spark, [{"path": done.path, "metrics": done.metrics}], OPTIMIZE)
 
@@ -64,6 +67,14 @@ def restore(context: Context, node: nodes.Restore) -> DataFrame:
         return table.restoreToVersion(context.version(node.table.version))
     assert node.table.timestamp is not None
     return table.restoreToTimestamp(context.moment(node.table.timestamp, "DELTA_TIMESTAMP_INVALID"))
+
+
+def _refuse_view(context: Context, ref: nodes.TableRef, what: str) -> None:
+    if _is_view(context, ref):
+        raise NotATableError(
+            f"{what} needs a table; {ref.name} is a view.",
+            errorClass="EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE",
+        )
 
 
 def _is_view(context: Context, ref: nodes.TableRef) -> bool:

@@ -144,7 +144,7 @@ def create_statement(context: Context, node: nodes.Show, snapshot: Snapshot) -> 
         out.append(f"PARTITIONED BY ({', '.join(_quoted(c) for c in snapshot.partition_columns)})")
     clustered = clustering.clustering_columns(snapshot)
     if clustered:
-        out.append(f"CLUSTER BY ({', '.join('.'.join(c) for c in clustered)})")
+        out.append(f"CLUSTER BY ({', '.join('.'.join(map(_quoted, c)) for c in clustered)})")
     if snapshot.metadata.description:
         out.append(f"COMMENT {literal(snapshot.metadata.description)}")
     entry = None if node.table.path else catalog.entry_of(context.spark, node.table.name)

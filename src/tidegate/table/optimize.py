@@ -42,7 +42,7 @@ class DeltaOptimizeBuilder:
         return self._execute(names)
 
     def executeFull(self) -> DataFrame:
-        """OPTIMIZE FULL: every file of a clustered table is clustered anew."""
+        """OPTIMIZE FULL: files that were clustered by other columns are clustered too."""
         return self._execute(full=True)
 
     def _execute(self, zorder_by: tuple[str, ...] | list[str] = (), full: bool = False) -> DataFrame:

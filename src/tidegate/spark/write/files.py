@@ -42,6 +42,7 @@ from tidegate.transaction.transaction import Transaction
 
 _log = logging.getLogger("tidegate.spark.write")
 _PASSED_ON = ("maxRecordsPerFile", "compression", "parquet.writer.version")
+_MOST_RECORDS = "spark.sql.files.maxRecordsPerFile"
 
 # An option of one write, or with "spark." before it a conf of the session.
 PORTABLE = "tidegate.write.portable"
@@ -82,6 +83,7 @@ def write_files(
     data = optimized(physical(whole, metadata, special), metadata, given, is_optimize=is_optimize)
     failures.watch(hadoop_root(transaction.log.url), transaction.log.url)
     passed = {k: given[k.lower()] for k in _PASSED_ON if k.lower() in given}
+    passed.setdefault("maxRecordsPerFile", str(frame.sparkSession.conf.get(_MOST_RECORDS, "0")))
     rows = _row_columns(metadata, special)
     told = metadata if numbered else _told(frame.sparkSession, transaction)
     if way == "portable":

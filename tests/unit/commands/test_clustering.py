@@ -1,0 +1,136 @@
+"""Clustered tables: what may be clustered by what, and which files the next clustering takes. No Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark")
+
+from support.tables import RawTable, column, schema_string
+from tidegate.commands.alter import cluster_by, set_properties
+from tidegate.commands.clustering import PROVIDER, cube_tags, own_columns, to_cluster
+from tidegate.commands.create import Definition, create
+from tidegate.commands.detail import detail
+from tidegate.commands.optimize_metrics import clustering_stats
+from tidegate.errors import TidegateError
+from tidegate.log.snapshot import load
+from tidegate.schema.types import StructType, parse_schema
+
+COLUMNS = frozenset({'["a","s.`x.y`"]', '["`col-1`","`col-2`"]'})
+VECTOR = pa.struct([("cardinality", pa.int64())])
+
+
+def _file(cube: str | None = None, *, by: Any = (("a",), ("s", "x.y")), size: int = 10, **more: Any) -> Any:
+    tags = None if cube is None else list(cube_tags(cube, by, "hilbert").items())
+    provider = None if cube is None else PROVIDER
+    return {"tags": tags, "size": size, "clusteringProvider": provider, "deletionVector": None, **more}
+
+
+def _table(*rows: Any) -> pa.Table:
+    schema = pa.schema(
+        [
+            ("path", pa.string()),
+            ("tags", pa.map_(pa.string(), pa.string())),
+            ("size", pa.int64()),
+            ("clusteringProvider", pa.string()),
+            ("deletionVector", VECTOR),
+        ]
+    )
+    return pa.Table.from_pylist([{"path": str(i), **row} for i, row in enumerate(rows)], schema=schema)
+
+
+def _taken(*rows: Any, size: int = 100, full: bool = False) -> list[int]:
+    return [int(p) for p in to_cluster(_table(*rows), COLUMNS, size, full=full).column("path").to_pylist()]
+
+
+OTHER = _file("other", by=(("b",),))
+PHYSICAL = _file("mine", by=(("col-1",), ("col-2",)))
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_files_in_no_cube_and_in_small_ones_are_taken_and_whole_cubes_are_not(full: bool) -> None:
+    whole = [_file("whole", size=60), _file("whole", size=40)]
+    assert _taken(_file(), _file("small"), *whole, PHYSICAL, full=full) == [0, 1, 4]
+
+
+def test_files_clustered_by_other_columns_wait_for_a_full_clustering() -> None:
+    assert _taken(_file(), OTHER) == [0]
+    assert _taken(_file("mine"), OTHER) == []
+    assert _taken(_file("mine"), OTHER, full=True) == [0, 1]
+    assert _taken(_file("mine", by=(("s", "x.y"), ("a",)))) == []
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_one_cube_alone_is_settled_unless_rows_of_it_are_deleted(full: bool) -> None:
+    assert _taken(_file("mine"), _file("mine"), full=full) == []
+    assert _taken(_file("mine"), _file("mine", deletionVector={"cardinality": 1}), full=full) == [0, 1]
+    assert _taken(_file("mine"), _file("second"), full=full) == [0, 1]
+    assert _taken(full=full) == []
+
+
+def test_files_of_another_provider_are_never_taken() -> None:
+    foreign = _file("mine", clusteringProvider="somebody")
+    assert _taken(foreign, _file(clusteringProvider="somebody"), _file(), full=True) == [2]
+
+
+def test_the_statistics_count_cubes_of_the_columns_or_of_all_where_it_is_full() -> None:
+    files = _table(_file(), _file("one"), _file("one"), OTHER)
+    chosen = to_cluster(files, COLUMNS, 100)
+    assert clustering_stats(files, chosen, COLUMNS, full=False) == {
+        "inputZCubeFiles": {"numFiles": 2, "size": 20},
+        "inputOtherFiles": {"numFiles": 2, "size": 20},
+        "inputNumZCubes": 1,
+        "mergedFiles": {"numFiles": 3, "size": 30},
+    }
+    found = clustering_stats(files, files, COLUMNS, full=True)
+    assert (found["inputZCubeFiles"]["numFiles"], found["inputNumZCubes"]) == (3, 2)
+
+
+# ---------------------------------------------------------------------------- definitions
+
+
+def _schema() -> StructType:
+    struct = {"type": "struct", "fields": [column("x.y", "integer"), column("z", "integer")]}
+    columns = (column("a", "integer"), column("b-c"), column("yes", "boolean"), column("s", struct))
+    return parse_schema(schema_string(*columns))
+
+
+def test_what_cannot_be_clustered_is_refused_by_name() -> None:
+    log = RawTable().log
+    create(log, Definition(_schema(), cluster_by=["a"]))
+    property_ = {"delta.feature.clustering": "supported"}
+    for attempt, condition in (
+        (lambda: cluster_by(log, ["yes"]), "DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED"),
+        (lambda: cluster_by(log, ["s"]), "DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED"),
+        (lambda: cluster_by(log, ["a", "A"]), "DELTA_DUPLICATE_COLUMNS_FOUND.CLUSTER_BY"),
+        (lambda: cluster_by(log, ["nothing"]), "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA"),
+        (
+            lambda: set_properties(log, property_),
+            "DELTA_ALTER_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED",
+        ),
+        (
+            lambda: create(RawTable().log, Definition(_schema(), properties=property_)),
+            "DELTA_CREATE_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED",
+        ),
+        (
+            lambda: create(log, Definition(_schema(), partition_by=["a"]), "createOrReplace"),
+            "DELTA_CLUSTERING_REPLACE_TABLE_WITH_PARTITIONED_TABLE",
+        ),
+    ):
+        with pytest.raises(TidegateError) as caught:
+            attempt()
+        assert caught.value.errorClass == condition
+    assert load(log).version == 0
+
+
+def test_odd_names_are_quoted_as_delta_spark_quotes_them() -> None:
+    log = RawTable().log
+    create(log, Definition(_schema(), ["a"]))
+    create(log, Definition(_schema(), cluster_by=["`b-c`", "s.`x.y`"]), "replace")
+    snapshot = load(log)
+    assert detail(snapshot)["clusteringColumns"] == ["`b-c`", "s.`x.y`"]
+    assert own_columns(snapshot) == {'["`b-c`","s.`x.y`"]'}
+    assert snapshot.partition_columns == ()
