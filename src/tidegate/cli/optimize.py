@@ -30,7 +30,8 @@ def command(
         ),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="Cluster files of other clustering columns too.", show_default=False)
+        bool,
+        typer.Option("--full", help="Cluster files of other clustering columns too.", show_default=False),
     ] = False,
     dry_run: DryRun = False,
     json: Json = False,
