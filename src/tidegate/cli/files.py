@@ -26,7 +26,6 @@ from tidegate.cli.patience import Patience
 from tidegate.files import stats as statistics
 from tidegate.log.columns import ADD_SCHEMA
 
-_RECORDS = pa.struct([("numRecords", pa.int64())])
 _SHOWN = ("path", "size", "partitionValues", "stats", "deletionVector", "numRecords", "modificationTime")
 _SLICE = 4_096
 # More lines than this nobody reads; who wants them says so.
@@ -125,7 +124,7 @@ def _cells(files: pa.Table) -> Iterator[list[Any]]:
 
 def _summaries(files: pa.Table) -> Iterator[tuple[Any, ...]]:
     for batch in files.to_batches(_SLICE):
-        records = statistics.decode(batch.column("stats"), _RECORDS).field("numRecords")
+        records = statistics.num_records(batch.column("stats"))
         if "numRecords" in batch.schema.names:
             records = pc.coalesce(batch.column("numRecords"), records)
         for row, count in zip(batch.to_pylist(), records.to_pylist(), strict=True):

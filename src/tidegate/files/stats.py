@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 MIN, MAX, NULLS, RECORDS, TIGHT = "minValues", "maxValues", "nullCount", "numRecords", "tightBounds"
+_RECORDS = pa.struct([(RECORDS, pa.int64())])
 
 # delta.dataSkippingNumIndexedCols
 DEFAULT_INDEXED = 32
@@ -116,6 +117,11 @@ def decode(stats: pa.Array | pa.ChunkedArray, wanted: pa.StructType) -> pa.Struc
     if not parts:
         return pa.array([], wanted)
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+
+def num_records(stats: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The number of rows that each file's statistics state, null where they do not."""
+    return pc.struct_field(decode(stats, _RECORDS), RECORDS)
 
 
 def parse_for_checkpoint(stats: pa.Array | pa.ChunkedArray, type: pa.StructType) -> pa.StructArray:

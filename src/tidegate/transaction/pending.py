@@ -136,12 +136,7 @@ def _with_maps(batches: tuple[pa.RecordBatch, ...]) -> tuple[pa.RecordBatch, ...
     return tuple(out)
 
 
-_RECORDS = pa.struct([("numRecords", pa.int64())])
-
-
-def num_records(texts: pa.Array) -> pa.Array:
-    """The number of rows that each file's statistics state, null where they do not."""
-    return pc.struct_field(stats.decode(texts, _RECORDS), "numRecords")
+num_records = stats.num_records
 
 
 def with_column(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:

@@ -924,6 +924,38 @@ def test_a_store_that_fails_is_raised() -> None:
             verify(failing.log)
 
 
+TRACKED = features(writers=["appendOnly", "invariants", "domainMetadata", "rowTracking"])
+
+
+def _tracked(mark: int, *ids: int | None) -> RawTable:
+    """A file of ten rows for each of ``ids``, in a table that tracks its rows."""
+    given = [{} if i is None else {"baseRowId": i, "defaultRowCommitVersion": 0} for i in ids]
+    files = [add(f"f{n}", stats='{"numRecords":10}', **more) for n, more in enumerate(given)]
+    said = domain("delta.rowTracking", json.dumps({"rowIdHighWaterMark": mark}))
+    return RawTable().create(
+        *files, said, protocol=TRACKED, configuration={"delta.enableRowTracking": "true"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "findings"),
+    [
+        (_tracked(29, 0, 10, 20), []),
+        (_tracked(99, 90, 0), []),
+        (_tracked(9, 0, None), [("ROW_IDS_MISSING", "f1")]),
+        (_tracked(28, 20, 10), [("ROW_ID_MARK", None)]),
+        (_tracked(29, 0, 9, 20), [("ROW_IDS_TWICE", "f1")]),
+        (_tracked(29, 5, 5), [("ROW_IDS_TWICE", "f1")]),
+    ],
+    ids=["one after another", "with holes", "without ids", "above the mark", "in part", "the same"],
+)
+def test_row_ids_are_in_every_file_of_its_own_and_below_the_mark(
+    table: RawTable, findings: list[tuple[str, str | None]]
+) -> None:
+    found = [f for f in proven(table).errors if f.code.startswith("ROW_")]
+    assert [(f.code, f.file) for f in found] == findings
+
+
 def test_a_commit_that_cleanup_takes_away_meanwhile_is_a_warning() -> None:
     table = small_table()
     table.checkpoint(4)

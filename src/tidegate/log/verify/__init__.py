@@ -1,7 +1,8 @@
 """``verify``: the proof of a log, from its first file to its last.
 
 Contiguous commits, each of them legal; checkpoints, checksums and log compactions equal to the replay
-of the commits; every live data file and deletion vector there, with the size on record. Damage never
+of the commits; every live data file and deletion vector there, with the size on record; row ids, where the
+table promises them, in every file and none of them twice. Damage never
 stops it: it becomes a finding that names the version and the file. What is raised is only what makes
 the question pointless: no table, no such version, a table this client may not read, a store that fails.
 """
@@ -27,6 +28,7 @@ from tidegate.log.verify.barriers import check_protection
 from tidegate.log.verify.checkpoints import check_hint, check_parts
 from tidegate.log.verify.data import check_data
 from tidegate.log.verify.report import Checked, Finding, Findings, Progress, Report
+from tidegate.log.verify.row_ids import check_row_ids
 from tidegate.log.verify.state import State
 from tidegate.log.verify.walk import UNREADABLE, Walk
 
@@ -65,9 +67,11 @@ def verify(
         check_protection(log, listing, walk.state, walk.barriers, found, checked)
     check_hint(log, listing, walk.checkpoints.sizes, found)
     snapshot = _snapshot(log, version, target, found)
-    if snapshot is not None and data:
+    if snapshot is not None:
         try:
-            check_data(snapshot, found, checked, deep=deep, progress=progress)
+            check_row_ids(snapshot, found)
+            if data:
+                check_data(snapshot, found, checked, deep=deep, progress=progress)
         except (FileMissingError, *UNREADABLE) as e:
             found.error("UNREADABLE", f"The live files cannot be listed: {e}", target)
         except StorageError:

@@ -39,7 +39,6 @@ from tidegate.storage.store import Store
 _FEW = 64
 _SLICE = 65_536
 _READERS = 8
-_RECORDS = pa.struct([("numRecords", pa.int64())])
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -273,7 +272,7 @@ class _Row:
 
 def _rows(files: pa.Table) -> Iterator[_Row]:
     for batch in files.to_batches(_SLICE):
-        records = statistics.decode(batch.column("stats"), _RECORDS).field("numRecords")
+        records = statistics.num_records(batch.column("stats"))
         for path, count, vector in zip(
             batch.column("path").to_pylist(),
             records.to_pylist(),
