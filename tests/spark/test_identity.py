@@ -152,6 +152,12 @@ def test_the_mark_goes_to_the_sequence_at_or_beyond_the_last_value(
     assert mark_for(IdentityColumn("k", start, step, mark, True), last) == expected
 
 
+@pytest.mark.parametrize(("step", "last"), [(10, 2**63 - 1), (-10, -(2**63))])
+def test_a_mark_beyond_all_numbers_is_refused(step: int, last: int) -> None:
+    with pytest.raises(SchemaInvalidError, match="beyond"):
+        mark_for(IdentityColumn("k", 1, step, None, True), last)
+
+
 def test_syncing_moves_the_mark_over_values_that_were_given(
     spark: SparkSession, table: str, rows: Rows
 ) -> None:

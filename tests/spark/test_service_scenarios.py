@@ -149,6 +149,10 @@ def test_what_cannot_be_cloned_is_refused(spark: SparkSession, services: str, tm
             f"CREATE TABLE delta.`{full}` SHALLOW CLONE s": "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
             f"REPLACE TABLE delta.`{free}` SHALLOW CLONE s": "DELTA_CANNOT_REPLACE_MISSING_TABLE",
             f"CREATE TABLE delta.`{free}` SHALLOW CLONE s LOCATION '{full}'": "DELTA_CLONE_AMBIGUOUS_TARGET",
+            "CREATE OR REPLACE TABLE v SHALLOW CLONE s": "DELTA_ONLY_OPERATION",
+            "CREATE TABLE passing SHALLOW CLONE s": "DELTA_ONLY_OPERATION",
+            "CREATE OR REPLACE TABLE j (a INT) USING delta": "DELTA_NOT_A_DELTA_TABLE",
+            "CREATE OR REPLACE TABLE j USING delta AS SELECT 2 AS a": "DELTA_NOT_A_DELTA_TABLE",
             "CREATE TABLE c SHALLOW CLONE s TIMESTAMP AS OF 'soon'": "DELTA_TIMESTAMP_INVALID",
             f"CREATE TABLE c SHALLOW CLONE s {mapped}": "DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE",
         },
@@ -160,6 +164,7 @@ def test_what_cannot_be_cloned_is_refused(spark: SparkSession, services: str, tm
         )
     assert not free.exists()
     assert {r["tableName"] for r in spark.sql("SHOW TABLES").collect()} == {"s", "j", "v"}
+    assert _rows(spark, "SELECT * FROM j") == [(1,)]
 
 
 def test_vectors_that_a_clone_is_told_not_to_have(spark: SparkSession, table: str, tmp_path: Path) -> None:
@@ -193,3 +198,83 @@ def test_a_clone_of_a_parquet_table_has_the_partitions_of_the_catalog(
     spark.sql("CREATE TABLE c SHALLOW CLONE p")
     assert spark.table("c").dtypes == [("id", "bigint"), ("k", "bigint"), ("s", "string")]
     assert _rows(spark, "SELECT * FROM c WHERE s = '1'") == [(1, 1, "1"), (3, 1, "1")]
+
+
+# ---------------------------------------------------------------------------- CONVERT
+
+
+def test_a_parquet_table_is_converted_as_the_catalog_knows_it(
+    spark: SparkSession, services: str, tmp_path: Path
+) -> None:
+    spark.sql(
+        "CREATE TABLE p USING parquet PARTITIONED BY (k) TBLPROPERTIES ('mine' = '1') AS "
+        "SELECT id, cast(id % 2 AS string) AS k FROM range(4)"
+    )
+    place = spark.sql("DESCRIBE EXTENDED p").where("col_name = 'Location'").collect()[0]["data_type"]
+    more = spark.sql("SELECT id, '2' AS k, 'x' AS inner FROM range(10, 12)")
+    more.write.partitionBy("k", "inner").mode("append").parquet(place)
+    spark.sql(f"ALTER TABLE p PARTITION (k = '1') SET LOCATION '{place}/k=2/inner=x'")
+    before = _rows(spark, "SELECT * FROM p")
+    spark.sql("CREATE VIEW v AS SELECT * FROM p")
+    _refused(
+        spark,
+        {
+            "CONVERT TO DELTA p PARTITIONED BY (k INT)": "DELTA_UNEXPECTED_PARTITION_SCHEMA_FROM_USER",
+            "CONVERT TO DELTA none": "TABLE_OR_VIEW_NOT_FOUND",
+            "CONVERT TO DELTA v": "DELTA_OPERATION_NOT_ALLOWED_DETAIL",
+            "CONVERT TO DELTA `/somewhere`": "DELTA_MISSING_PROVIDER_FOR_CONVERT",
+            "CONVERT TO DELTA json.`/somewhere`": "DELTA_CONVERT_NON_PARQUET_TABLE",
+        },
+    )
+    spark.sql("CONVERT TO DELTA p PARTITIONED BY (k STRING)")
+    assert _rows(spark, "SELECT * FROM p") == before == [(0, "0"), (2, "0"), (10, "1"), (11, "1")]
+    detail = spark.sql("DESCRIBE DETAIL p").collect()[0]
+    assert (detail["format"], detail["properties"]) == ("delta", {"mine": "1"})
+
+
+def test_two_parquet_tables_over_one_folder(spark: SparkSession, services: str, tmp_path: Path) -> None:
+    place = tmp_path / "shared"
+    spark.sql(
+        f"CREATE TABLE one USING parquet LOCATION '{place}' TBLPROPERTIES ('a' = '1') AS SELECT 1 x, 2 y"
+    )
+    spark.sql(f"CREATE TABLE two (x INT) USING parquet LOCATION '{place}' TBLPROPERTIES ('a' = '2')")
+    spark.sql(f"CREATE TABLE three (x INT) USING parquet LOCATION '{place}'")
+    spark.sql("CONVERT TO DELTA one")
+    spark.sql("CONVERT TO DELTA three")
+    assert tidegate.open(place).version == 0
+    with pytest.raises(AnalysisException, match=r"convert\.metadataCheck\.enabled"):
+        spark.sql("CONVERT TO DELTA two")
+    with confs(spark, convert__metadataCheck__enabled="false"):
+        spark.sql("CONVERT TO DELTA two")
+    assert tidegate.open(place).properties == {"a": "2"}
+    for name in ("one", "two", "three"):
+        assert _rows(spark, f"SELECT * FROM {name}") == [(1, 2)]
+
+
+def test_columns_that_the_catalog_does_not_know_are_left_out(
+    spark: SparkSession, services: str, tmp_path: Path
+) -> None:
+    for name, asks in (("by_catalog", "true"), ("by_files", "false")):
+        spark.sql("SELECT 1 AS x, 'y' AS y, 'z' AS z").write.parquet(str(tmp_path / name))
+        columns = "z VARCHAR(3) COMMENT 'last', x INT"
+        spark.sql(f"CREATE TABLE {name} ({columns}) USING parquet LOCATION '{tmp_path / name}'")
+        with confs(spark, convert__useCatalogSchema=asks):
+            spark.sql(f"CONVERT TO DELTA {name}")
+    assert _rows(spark, "SELECT * FROM by_catalog") == [("z", 1)]
+    kept = tidegate.open(tmp_path / "by_catalog").schema.field("z")
+    assert kept is not None
+    assert kept.metadata == {"comment": "last", "__CHAR_VARCHAR_TYPE_STRING": "varchar(3)"}
+    assert _rows(spark, "SELECT * FROM by_files") == [(1, "y", "z")]
+
+
+def test_a_database_may_be_called_parquet(spark: SparkSession, table: str) -> None:
+    spark.range(2).write.parquet(table)
+    spark.sql("CREATE DATABASE parquet")
+    try:
+        spark.sql("CREATE TABLE parquet.t USING parquet AS SELECT 1 AS a")
+        spark.sql("CONVERT TO DELTA parquet.t")
+        spark.sql(f"CONVERT TO DELTA parquet.`{table}`")
+        assert spark.sql("DESCRIBE DETAIL parquet.t").collect()[0]["format"] == "delta"
+        assert tidegate.open(table).version == 0
+    finally:
+        spark.sql("DROP DATABASE parquet CASCADE")

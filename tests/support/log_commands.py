@@ -14,7 +14,8 @@ from support import log_dml
 from support.log_dml import rewriter
 from support.tables import START, Clock
 from tidegate.commands.alter import cluster_by, drop_constraint, set_properties, unset_properties
-from tidegate.commands.alter_columns import NewColumn, add_columns, drop_columns, rename_column
+from tidegate.commands.alter_columns import NewColumn, add_columns
+from tidegate.commands.alter_names import drop_columns, rename_column
 from tidegate.commands.clone import clone
 from tidegate.commands.convert import convert_folder
 from tidegate.commands.drop_feature import drop_feature

@@ -23,11 +23,19 @@ from tidegate.spark.scan.scans import scan
 from tidegate.transaction.pending import Operation
 from tidegate.transaction.transaction import Committed
 
+# What Delta calls the check of char and varchar columns.
+_LENGTHS = "__char_varchar_string_length_check__"
+
 
 def add_constraint(spark: SparkSession, log: TableLog, name: str, expression: str) -> Committed:
     """ADD CONSTRAINT name CHECK (expression): every row there is must meet it already."""
     transaction, snapshot = begin(log)
     before = snapshot.metadata.configuration
+    if name.lower() == _LENGTHS:
+        raise AlterRefusedError(
+            f"Cannot use '{name}' as the name of a CHECK constraint: lengths are checked by it.",
+            table=log.url,
+        )
     if constraint_key(name).lower() in {k.lower() for k in before}:
         raise AlterRefusedError(
             f"There is a constraint {name} already: {check_constraints(before).get(name.lower(), '')}",

@@ -453,6 +453,7 @@ def _only_delta(entry: Entry, name: str) -> None:
         raise TableExistsError(
             f"{name} is {kind}; a Delta table cannot be written there.",
             hint="Drop it first, or take another name.",
+            errorClass="DELTA_NOT_A_DELTA_TABLE",
         )
 
 

@@ -85,7 +85,9 @@ def _parquet_entry(spark: SparkSession, name: str) -> Entry | None:
             f"{name} is {'a view' if entry.is_view else f'of the format {entry.provider}'}; "
             "CONVERT TO DELTA only supports parquet tables.",
             hint="Write parquet.`/path/of/the/files`, or CREATE TABLE ... USING delta AS SELECT.",
-            errorClass="DELTA_OPERATION_NOT_ALLOWED" if entry.is_view else "DELTA_CONVERT_NON_PARQUET_TABLE",
+            errorClass="DELTA_OPERATION_NOT_ALLOWED_DETAIL"
+            if entry.is_view
+            else "DELTA_CONVERT_NON_PARQUET_TABLE",
         )
     check_movable(spark, entry)
     return entry
@@ -95,7 +97,7 @@ def _known(spark: SparkSession, entry: Entry, partitions: StructType, log: Table
     """What the catalog says of a parquet table."""
     schema = None
     if conf(spark, "convert.useCatalogSchema", True):
-        schema = nullable(as_strings(parse_schema(spark.table(entry.qualified).schema.json())))
+        schema = _columns(spark, entry)
     places = None
     if partitions.fields and conf(spark, "convert.useCatalogPartitions", True):
         places = tuple(
@@ -111,7 +113,20 @@ def _known(spark: SparkSession, entry: Entry, partitions: StructType, log: Table
             )
     shown = spark.sql(f"SHOW TBLPROPERTIES {entry.qualified}").collect()
     properties = {r["key"]: r["value"] for r in shown if r["key"] != _TRANSIENT}
-    return Known(f"{entry.database}.{entry.name}", schema, places, properties)
+    return Known(entry.qualified, schema, places, properties)
+
+
+def _columns(spark: SparkSession, entry: Entry) -> StructType:
+    """The columns of a parquet table; those with a length have it, which DataFrames do not show."""
+    described = spark.sql(f"DESCRIBE TABLE {entry.qualified}").collect()
+    kinds = {row["col_name"]: row["data_type"] for row in reversed(described)}
+    fields = [
+        T.StructField(f.name, T.DataType.fromDDL(kinds[f.name]), True, f.metadata)
+        if "char(" in kinds.get(f.name, "")
+        else f
+        for f in spark.table(entry.qualified).schema.fields
+    ]
+    return nullable(as_strings(parse_schema(T.StructType(fields).json())))
 
 
 def _below(root: str, place: str, entry: Entry) -> str:
@@ -161,6 +176,7 @@ def _merge_properties(log: TableLog, known: Known, *, checks: bool) -> None:
             f"{dict(known.properties)}.",
             table=log.url,
             hint="Set spark.databricks.delta.convert.metadataCheck.enabled to false to merge them.",
+            errorClass="DELTA_CONVERT_METASTORE_METADATA_MISMATCH",
         )
     transaction.update_metadata(transaction.metadata.with_configuration(merged))
     parameters = {

@@ -52,7 +52,7 @@ def _union(one: StructType, other: StructType, file: str, table: str) -> StructT
                 f"The column {f.name} is {f.type} in this file and {known} in others.",
                 table=table,
                 file=file,
-                errorClass="DELTA_FAILED_MERGE_SCHEMA_FILE",
+                errorClass="DELTA_FAILED_TO_MERGE_FIELDS",
             )
         fields[i] = fields[i].with_type(merged)
     return StructType(tuple(fields))

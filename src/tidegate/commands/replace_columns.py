@@ -9,6 +9,7 @@ from __future__ import annotations
 from tidegate.commands.alter import begin
 from tidegate.errors import AlterRefusedError
 from tidegate.log.table_log import TableLog
+from tidegate.schema.columns import identity_columns
 from tidegate.schema.paths import Path, join_path
 from tidegate.schema.types import ArrayType, DataType, MapType, StructField, StructType, duplicate_columns
 from tidegate.transaction.pending import Operation
@@ -22,6 +23,11 @@ def replace_columns(log: TableLog, columns: StructType) -> Committed:
     if twice:
         raise _refused(
             f"it names {', '.join(twice)} twice", "DELTA_DUPLICATE_COLUMNS_FOUND.REPLACING_COLUMNS"
+        )
+    if identity_columns(snapshot.schema):
+        raise _refused(
+            "ALTER TABLE REPLACE COLUMNS is not supported for tables with identity columns",
+            "DELTA_IDENTITY_COLUMNS_REPLACE_COLUMN_NOT_SUPPORTED",
         )
     schema = _struct(snapshot.schema, columns, ())
     transaction.update_metadata(snapshot.metadata.with_schema(schema))

@@ -48,6 +48,12 @@ def mark_for(column: IdentityColumn, last: int) -> int | None:
     if steps < 0:
         return column.high_water_mark
     mark = column.start + steps * column.step
+    if not -(1 << 63) <= mark < 1 << 63:
+        raise SchemaInvalidError(
+            f"The column {column.name} holds {last}, and no number of its sequence lies beyond.",
+            hint="Delete the row, or make the table anew with another START WITH and INCREMENT BY.",
+            errorClass="ARITHMETIC_OVERFLOW",
+        )
     known = column.high_water_mark
     if known is None:
         return mark

@@ -6,6 +6,7 @@ Inside arrays and maps the levels are called ``element``, ``key`` and ``value``,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 Path = tuple[str, ...]
@@ -37,3 +38,8 @@ def join_path(path: Sequence[str]) -> str:
         part if part and "." not in part and "`" not in part else "`" + part.replace("`", "``") + "`"
         for part in path
     )
+
+
+def split_names(text: str) -> list[str]:
+    """Columns in a text with commas between them, each as it is written; a name in backticks may have one."""
+    return [name.strip() for name in re.findall(r"(?:`(?:[^`]|``)*`|[^,`])+", text)]

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 from pyspark.errors import (
     AnalysisException,
+    ArithmeticException,
     IllegalArgumentException,
     ParseException,
     PySparkException,
@@ -48,9 +49,11 @@ _KINDS: tuple[tuple[type[TidegateError], tuple[type, ...]], ...] = (
 
 # What delta-spark raises under an error class, where our own class does not say it.
 _BY_ERROR_CLASS: dict[str, type] = {
+    "ARITHMETIC_OVERFLOW": ArithmeticException,
     "DELTA_ADDING_DELETION_VECTORS_DISALLOWED": UnsupportedOperationException,
     "DELTA_CANNOT_MODIFY_TABLE_PROPERTY": UnsupportedOperationException,
     "DELTA_CDC_START_VERSION_AFTER_LATEST": IllegalArgumentException,
+    "DELTA_CONVERSION_UNSUPPORTED_COLUMN_MAPPING": UnsupportedOperationException,
     "DELTA_CLUSTERING_WITH_PARTITION_PREDICATE": UnsupportedOperationException,
     "DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED": AnalysisException,
     "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE": UnsupportedOperationException,

@@ -154,7 +154,7 @@ def _column(walk: Walk, node: nodes.Alter) -> nodes.Alter:
         return replace(node, action="column default", text=None)
     if walk.take("SYNC", "IDENTITY"):
         return replace(node, action="sync identity")
-    # Hive's form: the old name, the new one, the type and a comment.
+    # Hive's form: the old name, the new one, the type, a comment and a place.
     new = walk.identifier("TYPE, COMMENT, FIRST, AFTER, SET, DROP or SYNC IDENTITY")
     return replace(node, action="column change", to=(new,), columns=(_changed(walk, new),))
 
@@ -163,4 +163,8 @@ def _changed(walk: Walk, name: str) -> nodes.ColumnDef:
     out = nodes.ColumnDef((name,), walk.type())
     if walk.take("COMMENT"):
         out = replace(out, comment=walk.string("a comment"))
+    if walk.take("FIRST"):
+        out = replace(out, position="first")
+    elif walk.take("AFTER"):
+        out = replace(out, position="after " + walk.identifier("a column"))
     return out

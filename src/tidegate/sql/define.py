@@ -148,6 +148,8 @@ def _generated(walk: Walk, node: nodes.ColumnDef) -> nodes.ColumnDef:
         walk.need("BY", "DEFAULT")
     walk.need("AS")
     if not walk.take("IDENTITY"):
+        if not always:
+            raise walk.error("Expected IDENTITY, for a value by default has no expression")
         return replace(node, generated=walk.bracketed())
     start, step = 1, 1
     if walk.symbol(TokenType.L_PAREN):

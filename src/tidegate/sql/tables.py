@@ -172,8 +172,17 @@ def _clone(context: Context, node: nodes.Create) -> DataFrame:
             hint="Leave one of them out.",
             errorClass="DELTA_CLONE_AMBIGUOUS_TARGET",
         )
+    if node.table.path is None and catalog.is_temporary_view(context.spark, node.table.name):
+        raise NotATableError(
+            f"{node.table} is a temporary view; CLONE is only supported for Delta tables.",
+            hint="Write the name with its database.",
+            errorClass="DELTA_ONLY_OPERATION",
+        )
     where = naming.place(
-        context.spark, None if node.table.path else node.table.name, node.location or node.table.path
+        context.spark,
+        None if node.table.path else node.table.name,
+        node.location or node.table.path,
+        over_others=True,
     )
     files, called = _parquet(context, source), _called(context, source)
     if files is not None and (source.version is not None or source.timestamp is not None):

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from tidegate.commands import alter, alter_columns, alter_rows
+from tidegate.commands import alter, alter_columns, alter_names, alter_rows
 from tidegate.commands.alter_columns import ColumnChange, NewColumn, parse_position
 from tidegate.commands.changes import changes_between
 from tidegate.errors import AlterRefusedError
@@ -41,7 +41,8 @@ class Alterations:
 
     def dropConstraint(self, name: str, ifExists: bool = False) -> None:
         """DROP CONSTRAINT."""
-        alter.drop_constraint(self._log, name, if_exists=ifExists)
+        lenient = conf(self._spark, "constraints.assumesDropIfExists.enabled", False)
+        alter.drop_constraint(self._log, name, if_exists=ifExists or lenient)
 
     def addColumns(self, columns: str | T.StructType, position: str | None = None) -> None:
         """ADD COLUMNS: a schema as DDL or as a ``StructType``; ``position`` is FIRST or AFTER a column."""
@@ -63,11 +64,11 @@ class Alterations:
                 hint=f"Set {PREFIX}alterTable.dropColumn.enabled = true.",
                 errorClass="DELTA_UNSUPPORTED_DROP_COLUMN",
             )
-        alter_columns.drop_columns(self._log, columns, if_exists=ifExists)
+        alter_names.drop_columns(self._log, columns, if_exists=ifExists)
 
     def renameColumn(self, column: str, newName: str) -> None:
         """RENAME COLUMN. Needs column mapping."""
-        alter_columns.rename_column(self._log, column, newName)
+        alter_names.rename_column(self._log, column, newName)
 
     def alterColumn(
         self,

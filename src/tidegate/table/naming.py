@@ -42,8 +42,10 @@ def path_in(identifier: str) -> str | None:
     return parts[1] if len(parts) == 2 and parts[0].lower() == "delta" and "/" in parts[1] else None
 
 
-def place(spark: SparkSession, identifier: str | None, location: str | None) -> Place:
-    """Where a table that is to be made, or replaced, is."""
+def place(
+    spark: SparkSession, identifier: str | None, location: str | None, *, over_others: bool = False
+) -> Place:
+    """Where a table that is to be made, or replaced, is; ``over_others``: in place of another format too."""
     if identifier is None:
         if location is None:
             raise OptionError(
@@ -58,6 +60,13 @@ def place(spark: SparkSession, identifier: str | None, location: str | None) -> 
             raise OptionError(f"The table is named by its path {path}, and its location is {location}.")
         return Place(path)
     entry = catalog.entry_of(spark, identifier)
+    if entry is not None and (entry.is_view or not (entry.is_delta or over_others)):
+        raise NotATableError(
+            f"{identifier} is not a Delta table: it is "
+            f"{'a view' if entry.is_view else f'a table of the format {entry.provider}'}.",
+            hint="Drop it first, or take another name.",
+            errorClass="DELTA_ONLY_OPERATION" if entry.is_view else "DELTA_NOT_A_DELTA_TABLE",
+        )
     if entry is not None and entry.location is not None:
         if location is not None and TableLog.at(location).url != TableLog.at(entry.location).url:
             raise OptionError(
@@ -73,7 +82,7 @@ def target(spark: SparkSession, text: str, *, replace: bool) -> Place:
     """Where a clone goes: a path, ``delta.`/path```, or a name that is free unless it is to be replaced."""
     if path_in(text) is None and ("/" in text or "://" in text):
         return Place(text)
-    found = place(spark, text, None)
+    found = place(spark, text, None, over_others=True)
     if found.name is not None and not found.is_new and not replace:
         raise TableExistsError(
             f"The table {text} already exists.",

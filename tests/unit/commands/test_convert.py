@@ -56,7 +56,7 @@ def test_other_types_are_not_united(tmp_path: Path, kind: pa.DataType) -> None:
     _file(tmp_path / "b.parquet", id=pa.array([1]).cast(kind))
     with pytest.raises(SchemaInvalidError, match="id") as caught:
         convert_folder(TableLog.at(tmp_path))
-    assert caught.value.errorClass == "DELTA_FAILED_MERGE_SCHEMA_FILE"
+    assert caught.value.errorClass == "DELTA_FAILED_TO_MERGE_FIELDS"
     assert caught.value.file == "b.parquet"
 
 

@@ -5,7 +5,6 @@ Specification: "Checkpoint Schema".
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,7 @@ from tidegate.log.snapshot import Snapshot
 from tidegate.metadata import Metadata
 from tidegate.schema.arrow import to_arrow_type
 from tidegate.schema.mapping import logical_to_physical, mapping_mode, physical_name, to_physical
-from tidegate.schema.paths import split_path
+from tidegate.schema.paths import split_names, split_path
 
 TXN = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
 METADATA = pa.struct(
@@ -128,9 +127,7 @@ def parsed_type(metadata: Metadata) -> pa.StructType:
     named = properties.get(metadata.configuration, properties.DATA_SKIPPING_STATS_COLUMNS)
     columns = None
     if named is not None:
-        # Commas separate columns, but not within backticks.
-        texts = [t.strip() for t in re.findall(r"(?:`(?:[^`]|``)*`|[^,`])+", named)]
-        paths = [logical_to_physical(metadata.schema, split_path(t), mode) for t in texts]
+        paths = [logical_to_physical(metadata.schema, split_path(t), mode) for t in split_names(named)]
         columns = [p for p in paths if p is not None]
     return stats.stats_type(
         to_physical(metadata.schema, mode),

@@ -66,7 +66,13 @@ def next_value(column: IdentityColumn) -> int:
     if mark is None:
         return column.start
     # A mark that another client moved may lie between two values of the sequence.
-    return column.start + max(0, (mark - column.start) // column.step + 1) * column.step
+    value = column.start + max(0, (mark - column.start) // column.step + 1) * column.step
+    if not -(1 << 63) <= value < 1 << 63:
+        raise CommitRefusedError(
+            f"The identity column {column.name} has run out of numbers: the last one is {mark}.",
+            errorClass="ARITHMETIC_OVERFLOW",
+        )
+    return value
 
 
 def with_partitions(frame: DataFrame) -> tuple[DataFrame, int]:

@@ -1,0 +1,159 @@
+"""ALTER TABLE and identity columns scenario by scenario, as Delta's own suites ask for them, in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+import tidegate
+from support.dml import confs
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def altered(spark: SparkSession, table: str) -> Iterator[str]:
+    """A table of one row, by its name, with a struct, an array and a map."""
+    spark.sql("DROP TABLE IF EXISTS altered")
+    spark.sql(
+        f"CREATE TABLE altered USING delta LOCATION '{table}' AS SELECT 1 AS v1, 'a' AS v2, "
+        "named_struct('v1', 1, 'v2', 'z') AS s, array(1) AS a, map(1, 'x') AS m"
+    )
+    yield table
+    spark.sql("DROP TABLE IF EXISTS altered")
+
+
+def _columns(path: str) -> dict[str, Any]:
+    return {f.name: str(f.type) for f in tidegate.open(path).schema.fields}
+
+
+def _condition(spark: SparkSession, statement: str) -> str | None:
+    with pytest.raises(AnalysisException) as caught:
+        spark.sql(statement)
+    return caught.value.getCondition()
+
+
+def test_columns_change_with_their_name_type_comment_and_place(spark: SparkSession, altered: str) -> None:
+    for change in (
+        "v2 v2 STRING COMMENT 'first of all' FIRST",
+        "V1 v1 INT AFTER A",
+        "v1 V1 INT",
+        "v1 v1 INT AFTER v1",
+        "s.v1 v1 INT COMMENT 'inside' AFTER v2",
+        "a a ARRAY<INT> COMMENT 'a list'",
+        "m m MAP<INT, STRING> AFTER v2",
+    ):
+        spark.sql(f"ALTER TABLE altered CHANGE COLUMN {change}")
+    assert _columns(altered) == {
+        "v2": "string",
+        "m": "map<integer,string>",
+        "s": "struct<v2:string,v1:integer>",
+        "a": "array<integer>",
+        "v1": "integer",
+    }
+    schema = tidegate.open(altered).schema
+    comments = {".".join(p): f.metadata["comment"] for p, f in schema.walk() if f.metadata}
+    assert comments == {"v2": "first of all", "s.v1": "inside", "a": "a list"}
+    assert [tuple(r) for r in spark.table("altered").collect()] == [("a", {1: "x"}, ("z", 1), [1], 1)]
+    version = tidegate.open(altered).version
+    for change in (
+        "v1 v1 INT AFTER unknown",
+        "s.v1 v1 INT AFTER unknown",
+        "unknown unknown STRING FIRST",
+        "v1 v1 BIGINT",
+        "v2 v3 STRING",
+        "s s STRUCT<v1: INT, v2: STRING>",
+        "s s STRUCT<v2: STRING, v1: INT, v3: INT>",
+        "m.value FIRST",
+        "a.element COMMENT 'x'",
+    ):
+        _condition(spark, f"ALTER TABLE altered CHANGE COLUMN {change}")
+    assert tidegate.open(altered).version == version
+
+
+def test_columns_are_added_at_every_depth(spark: SparkSession, altered: str) -> None:
+    spark.sql("ALTER TABLE altered ADD COLUMNS (w LONG FIRST, x LONG AFTER w, y ARRAY<STRUCT<p: INT>>)")
+    spark.sql("ALTER TABLE altered ADD COLUMNS (s.v3 LONG FIRST, s.v4 LONG AFTER V1, y.element.q STRING)")
+    found = _columns(altered)
+    assert list(found) == ["w", "x", "v1", "v2", "s", "a", "m", "y"]
+    assert found["s"] == "struct<v3:long,v1:integer,v4:long,v2:string>"
+    assert found["y"] == "array<struct<p:integer,q:string>>"
+    told = {
+        c: _condition(spark, f"ALTER TABLE altered ADD COLUMNS ({c} LONG)")
+        for c in ("m.key.z", "m.z", "v2.z", "V2", "s.v2", "`a b`", "unknown.z")
+    }
+    assert told == {
+        "m.key.z": "DELTA_ADD_COLUMN_PARENT_NOT_STRUCT",
+        "m.z": "DELTA_ADD_COLUMN_PARENT_NOT_STRUCT",
+        "v2.z": "DELTA_ADD_COLUMN_PARENT_NOT_STRUCT",
+        "V2": "FIELD_ALREADY_EXISTS",
+        "s.v2": "FIELD_ALREADY_EXISTS",
+        "`a b`": "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
+        "unknown.z": "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA",
+    }
+    assert spark.sql("SELECT s.v3, s.v1, y FROM altered").collect()[0] == (None, 1, None)
+
+
+def test_constraints_by_name(spark: SparkSession, altered: str) -> None:
+    for name, expression in (("small", "v1 < 10"), ("deep", "s.v1 < 5 AND size(a) = 1")):
+        spark.sql(f"ALTER TABLE altered ADD CONSTRAINT {name} CHECK ({expression});")
+    assert _condition(spark, "ALTER TABLE altered ADD CONSTRAINT SMALL CHECK (true)") == (
+        "DELTA_CONSTRAINT_ALREADY_EXISTS"
+    )
+    assert _condition(spark, "ALTER TABLE altered ADD CONSTRAINT n CHECK (a[0] > 5)") == (
+        "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"
+    )
+    _condition(spark, "ALTER TABLE altered ADD CONSTRAINT __CHAR_VARCHAR_STRING_LENGTH_CHECK__ CHECK (true)")
+    assert _condition(spark, "ALTER TABLE altered DROP CONSTRAINT other") == "DELTA_CONSTRAINT_DOES_NOT_EXIST"
+    with confs(spark, constraints__assumesDropIfExists__enabled="true"):
+        spark.sql("ALTER TABLE altered DROP CONSTRAINT other")
+    spark.sql("ALTER TABLE altered DROP CONSTRAINT DEEP;")
+    assert tidegate.open(altered).properties == {"delta.constraints.small": "v1 < 10"}
+
+
+def test_a_value_by_default_has_no_expression(spark: SparkSession, table: str) -> None:
+    columns = "a INT, b INT GENERATED BY DEFAULT AS (a + 1)"
+    assert _condition(spark, f"CREATE TABLE delta.`{table}` ({columns}) USING delta") == "PARSE_SYNTAX_ERROR"
+
+
+def test_an_identity_column_is_moved_and_renamed_and_goes_on(spark: SparkSession, table: str) -> None:
+    name = f"delta.`{table}`"
+    spark.sql(
+        f"CREATE TABLE {name} (id BIGINT GENERATED BY DEFAULT AS IDENTITY, v INT) USING delta "
+        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    )
+    for v, change in enumerate(
+        ("ALTER COLUMN id AFTER v", "ALTER COLUMN id COMMENT 'numbers'", "RENAME COLUMN id TO number")
+    ):
+        spark.sql(f"ALTER TABLE {name} {change}")
+        spark.sql(f"INSERT INTO {name} (v) VALUES ({v})")
+    assert sorted(tuple(r) for r in spark.sql(f"SELECT * FROM {name}").collect()) == [(0, 1), (1, 2), (2, 3)]
+    told = [
+        _condition(spark, f"ALTER TABLE {name} {change}")
+        for change in (
+            "CHANGE COLUMN number TYPE DOUBLE",
+            "ALTER COLUMN number SET DEFAULT 1",
+            "REPLACE COLUMNS (number BIGINT, v INT)",
+        )
+    ]
+    assert told == [
+        "DELTA_IDENTITY_COLUMNS_ALTER_COLUMN_NOT_SUPPORTED",
+        "DELTA_IDENTITY_COLUMNS_ALTER_COLUMN_NOT_SUPPORTED",
+        "DELTA_IDENTITY_COLUMNS_REPLACE_COLUMN_NOT_SUPPORTED",
+    ]
+
+
+def test_an_identity_column_that_has_given_its_last_number(spark: SparkSession, table: str) -> None:
+    name = f"delta.`{table}`"
+    last = 2**63 - 1
+    spark.sql(
+        f"CREATE TABLE {name} (id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH {last}), v INT) USING delta"
+    )
+    spark.sql(f"INSERT INTO {name} (v) VALUES (1)")
+    with pytest.raises(tidegate.errors.CommitRefusedError, match="run out of numbers"):
+        spark.sql(f"INSERT INTO {name} (v) VALUES (2)")
+    assert [tuple(r) for r in spark.sql(f"SELECT * FROM {name}").collect()] == [(last, 1)]
