@@ -9,6 +9,7 @@ from __future__ import annotations
 # By file: the tests that the default run takes; none where the file is left to the large budgets.
 BEHAVIOURS: dict[str, tuple[str, ...]] = {
     "test_alter.py": ("test_columns_are_renamed_and_dropped_under_column_mapping",),
+    "test_alter_scenarios.py": (),
     "test_auto_compaction.py": ("test_enough_small_files_in_a_partition_become_one",),
     "test_bad_input.py": ("test_a_path_that_is_not_a_table", "test_values_of_options_that_make_no_sense"),
     "test_builder.py": ("test_a_table_by_name_is_made_found_and_replaced",),
@@ -45,6 +46,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
     "test_read_schemas.py": ("test_a_char_is_compared_as_spark_compares_it",),
     "test_replace_where.py": ("test_rows_that_match_leave_and_the_new_ones_come",),
     "test_restore.py": ("test_rows_schema_and_files_are_what_they_were",),
+    "test_service_scenarios.py": (),
     "test_sql.py": ("test_insert_in_every_form",),
     "test_stream_sink.py": (),
     "test_stream_source.py": (),
@@ -73,6 +75,9 @@ CLASSIC_ONLY: dict[str, str] = {
     "test_identity.py::test_values_may_be_given_where_they_are_generated_by_default": _GAPS,
     "test_merge_scenarios.py::test_the_current_time_is_one_for_the_whole_statement": _TIMES,
     "test_read_schemas.py::test_commands_go_on_with_columns_that_hold_no_null": _TESTING,
+    "test_service_scenarios.py::test_a_clone_takes_the_place_of_a_table_of_another_format": _MOVED,
+    "test_service_scenarios.py::test_a_database_may_be_called_parquet": _MOVED,
+    "test_service_scenarios.py::test_a_parquet_table_is_converted_as_the_catalog_knows_it": _MOVED,
     "test_stream_source.py::test_filters_of_the_query_leave_files_unread": _NATIVE,
     "test_views_and_metrics.py::test_all_scans_of_one_query_see_one_version": _METRICS,
     "test_views_and_metrics.py::test_metrics_tell_the_files_considered_pruned_and_read": _METRICS,
