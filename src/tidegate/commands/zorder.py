@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidegate.schema.paths import Path, join_path
+from tidegate.schema.paths import Path
 
 # A long has room for 62 bits that need no care for signs; ten bits, a thousand ranges, are plenty.
 MOST_BITS = 10
@@ -97,7 +97,7 @@ def ordered(
     along: Callable[[Sequence[str], int], Column] = interleaved,
 ) -> DataFrame:
     """``frame`` cut into about ``files`` partitions along the curve through ``columns``."""
-    names = [join_path(c) for c in columns]
+    names = [_quoted_path(c) for c in columns]
     bits = bits_for(len(columns))
     ranges = 1 << bits
     wanted = ranges * _SAMPLES_PER_RANGE
@@ -116,6 +116,11 @@ def ordered(
     keyed = frame.withColumns(ids).withColumns({_Z: along(list(ids), bits), _NOISE: F.rand(7)})
     cut = keyed.drop(*ids).repartitionByRange(files, F.col(_Z), F.col(_NOISE))
     return cut.drop(_Z, _NOISE)
+
+
+def _quoted_path(path: Path) -> str:
+    """A column as SQL, whatever is in its name."""
+    return ".".join(f"`{part.replace('`', '``')}`" for part in path)
 
 
 def _plain(name: str, kind: str) -> tuple[str, str]:

@@ -27,7 +27,10 @@ def vacuum(walk: Walk) -> nodes.Statement:
         elif node.inventory is None and walk.take("USING", "INVENTORY"):
             node = replace(node, inventory=_source(walk))
         else:
-            raise walk.error("Expected FULL, LITE, USING INVENTORY, RETAIN n HOURS or DRY RUN")
+            wrong = walk.error("Expected FULL, LITE, USING INVENTORY, RETAIN n HOURS or DRY RUN")
+            if any(map(walk.peek, ("FULL", "LITE", "RETAIN", "DRY", "USING"))):
+                wrong.errorClass = "DUPLICATE_CLAUSES"
+            raise wrong
     return node
 
 
