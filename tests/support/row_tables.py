@@ -155,6 +155,16 @@ class RowTable:
         transaction.update_metadata(old.with_configuration({**old.configuration, **_dotted(configuration)}))
         return self._note(transaction.commit(operation="SET TBLPROPERTIES"), self.now())
 
+    def number(self) -> int:
+        """Enable row tracking; files get their ids in the same commit."""
+        transaction = self._begin()
+        old = transaction.metadata
+        kept = {k: v for k, v in old.configuration.items() if k != "delta.rowTrackingSuspended"}
+        transaction.update_metadata(old.with_configuration({**kept, "delta.enableRowTracking": "true"}))
+        files = [msgspec.structs.replace(f, data_change=False) for f in from_batch(self.load().files(), Add)]
+        fresh = [f for f in files if f.base_row_id is None]
+        return self._note(transaction.commit(fresh, "SET TBLPROPERTIES"), self.now())
+
     def rename(self, name: str) -> int:
         """Call the column by another name; needs column mapping."""
         transaction = self._begin()
@@ -388,7 +398,7 @@ USES: dict[str, Callable[[RowTable], object]] = {
 
 
 def enable(table: RowTable, feature: str) -> int:
-    return table.set(**ENABLING[feature])
+    return table.number() if feature == "rowTracking" else table.set(**ENABLING[feature])
 
 
 def using(*features: str, **properties: str) -> RowTable:
