@@ -147,6 +147,21 @@ def test_an_identity_column_is_moved_and_renamed_and_goes_on(spark: SparkSession
     ]
 
 
+def test_only_delta_tables_have_identities_to_sync(spark: SparkSession, table: str) -> None:
+    spark.range(1).write.format("delta").save(table)
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW passing AS SELECT 1 AS id")
+    told = {
+        name: _condition(spark, f"ALTER TABLE {name} ALTER COLUMN id SYNC IDENTITY")
+        for name in ("missing", "passing", f"delta.`{table}`")
+    }
+    spark.catalog.dropTempView("passing")
+    assert list(told.values()) == [
+        "TABLE_OR_VIEW_NOT_FOUND",
+        "TABLE_OR_VIEW_NOT_FOUND",
+        "DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN",
+    ]
+
+
 def test_an_identity_column_that_has_given_its_last_number(spark: SparkSession, table: str) -> None:
     name = f"delta.`{table}`"
     last = 2**63 - 1

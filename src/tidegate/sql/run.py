@@ -157,7 +157,8 @@ def _runner(context: Context, node: nodes.Statement) -> Runner | None:
         return tables.create if tables.creates_ours(context, node) else None
     if isinstance(node, nodes.Describe) and node.what in ("detail", "history"):
         return shown.describe
-    if context.is_ours(node.table):
+    only_delta = isinstance(node, nodes.Alter) and node.action == "sync identity"
+    if only_delta or context.is_ours(node.table):
         return _SHARED[type(node)]
     if type(node) in _INDEX and _is_index(context, node.table):
         return _INDEX[type(node)]
