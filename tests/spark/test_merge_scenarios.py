@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -229,3 +229,28 @@ def test_the_source_of_a_statement_may_be_a_common_table_expression(
     )
     assert [tuple(r) for r in done.collect()] == [(2, 1, 0, 1)]
     assert rows(table) == [(1, 6), (2, 20), (3, 5)]
+
+
+def test_a_value_that_does_not_fit_is_refused_without_ansi_mode_too(
+    spark: SparkSession, table: str, rows: Rows
+) -> None:
+    dt = merging(spark, table, spark.sql("select 1 key, 10 value, array(named_struct('a', 1)) l"))
+    large = spark.sql("select 1 key, 3000000000L value").alias("s")
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        for source in ("3000000000L value", "'x' value", "array(named_struct('a', 3000000000L)) l"):
+            merge = dt.merge(spark.sql(f"select 1 key, {source}").alias("s"), "t.key = s.key")
+            with pytest.raises(PySparkException, match="does not fit into"):
+                merge.whenMatchedUpdateAll().withSchemaEvolution().execute()
+        with pytest.raises(PySparkException, match="does not fit into value"):
+            dt.merge(large, "false").whenNotMatchedInsert(values={"value": "s.value"}).execute()
+        with pytest.raises(PySparkException, match="does not fit into value"):
+            dt.update(set={"value": "value + 3000000000L"})
+        dt.merge(large, "t.key = s.key").whenMatchedUpdate(set={"value": "s.value div 1000"}).execute()
+        spark.conf.set("spark.sql.storeAssignmentPolicy", "LEGACY")
+        dt.merge(large, "false").whenNotMatchedInsert(values={"value": "s.value"}).execute()
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+        spark.conf.unset("spark.sql.storeAssignmentPolicy")
+    assert rows(table, "key is not null")[0][1] == 3000000
+    assert rows(table, "key is null")[0][1] == 3000000000 - (1 << 32)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.errors import PredicateError, SchemaInvalidError
@@ -29,7 +30,8 @@ class Assignment:
     """One column or field (in the table's case), the value it gets, and that value's type.
 
     With ``missing`` the value's structs may lack fields, which become null, or with ``keeps`` stay
-    what they were.
+    what they were. With ``checked`` a value that is lost in a cast is refused, though Spark's casts would
+    give null or another number.
     """
 
     path: Path
@@ -37,6 +39,17 @@ class Assignment:
     type: DataType
     missing: bool = False
     keeps: bool = False
+    checked: bool = False
+
+
+def checks_casts(spark: SparkSession) -> bool:
+    """Whether casts are to be checked by us: a value is stored whole or not at all, in ANSI mode and without.
+
+    In ANSI mode Spark sees to it itself; under the store assignment policy LEGACY nobody does.
+    """
+    if (spark.conf.get("spark.sql.ansi.enabled", "true") or "").lower() == "true":
+        return False
+    return (spark.conf.get("spark.sql.storeAssignmentPolicy", "ANSI") or "").upper() != "LEGACY"
 
 
 def target_path(name: str, schema: StructType, alias: str | None) -> Path | None:
@@ -174,7 +187,8 @@ def _value(
     whole = [a for rest, a in assigned if not rest]
     if whole:
         a = whole[0]
-        return stored_as(a.column, a.type, field.type, path, a.missing, old if a.keeps else None, have)
+        was = old if a.keeps else None
+        return stored_as(a.column, a.type, field.type, path, a.missing, was, have, a.checked)
     if not assigned:
         if old is None:
             return _null(field.type)
@@ -198,21 +212,33 @@ def stored_as(
     missing: bool = False,
     old: Column | None = None,
     old_type: DataType = VOID,
+    checked: bool = False,
 ) -> Column:
     """A value as the table stores it. With ``missing`` a struct may lack fields: they become what they
-    were in ``old``, or null."""
+    were in ``old``, or null. With ``checked`` nothing may be lost in casts."""
     if have == VOID:
         return _null(want)
     if same(have, want):
         return column
     if isinstance(have, StructType) and isinstance(want, StructType):
-        return _struct_as(column, have, want, path, missing, old, old_type)
+        return _struct_as(column, have, want, path, missing, old, old_type, checked)
+    inner = partial(stored_as, path=path, missing=missing, checked=checked)
     if isinstance(have, ArrayType) and isinstance(want, ArrayType):
-        return F.transform(column, lambda x: stored_as(x, have.element, want.element, path, missing))
+        return F.transform(column, lambda x: inner(x, have.element, want.element))
     if isinstance(have, MapType) and isinstance(want, MapType):
-        keyed = F.transform_keys(column, lambda k, _: stored_as(k, have.key, want.key, path, missing))
-        return F.transform_values(keyed, lambda _, v: stored_as(v, have.value, want.value, path, missing))
-    return column.cast(spark_type(_loose(want)))
+        keyed = F.transform_keys(column, lambda k, _: inner(k, have.key, want.key))
+        return F.transform_values(keyed, lambda _, v: inner(v, have.value, want.value))
+    return _cast(column, want, path, checked)
+
+
+def _cast(column: Column, want: DataType, path: Path, checked: bool) -> Column:
+    if not checked:
+        return column.cast(spark_type(_loose(want)))
+    tried = column.try_cast(spark_type(_loose(want)))
+    words = (
+        f"[DELTA_CAST_OVERFLOW_IN_TABLE_WRITE] A value does not fit into {join_path(path)}, which is {want}."
+    )
+    return F.when(column.isNull() | tried.isNotNull(), tried).otherwise(F.raise_error(F.lit(words)))
 
 
 def _struct_as(
@@ -223,6 +249,7 @@ def _struct_as(
     missing: bool,
     old: Column | None,
     old_type: DataType,
+    checked: bool,
 ) -> Column:
     extra = [f.name for f in have.fields if want.field(f.name) is None]
     lacking = [f.name for f in want.fields if have.field(f.name) is None]
@@ -240,7 +267,8 @@ def _struct_as(
         kind = VOID if before is None else before.type
         inner = (*path, f.name)
         if found is not None:
-            value = stored_as(column.getField(found.name), found.type, f.type, inner, missing, was, kind)
+            given = column.getField(found.name)
+            value = stored_as(given, found.type, f.type, inner, missing, was, kind, checked)
         elif was is not None:
             value = stored_as(was, kind, f.type, inner, missing=True)
         else:
@@ -288,6 +316,7 @@ def assignments_of(
     given: Mapping[str, Value],
     alias: str | None,
     what: str,
+    checked: bool,
 ) -> list[Assignment]:
     """The assignments that a user gave by name, their values over the columns of ``frame``."""
     paths = []
@@ -299,6 +328,6 @@ def assignments_of(
     check_paths(paths, schema, what)
     types = typed(frame, list(given.values()), what)
     return [
-        Assignment(path, as_column(value), kind)
+        Assignment(path, as_column(value), kind, checked=checked)
         for path, value, kind in zip(paths, given.values(), types, strict=True)
     ]

@@ -16,7 +16,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.commands import rows
-from tidegate.commands.assignments import Assignment, Value, assignments_of, check_values, new_values
+from tidegate.commands.assignments import (
+    Assignment,
+    Value,
+    assignments_of,
+    check_values,
+    checks_casts,
+    new_values,
+)
 from tidegate.commands.auto_compact import after_write
 from tidegate.commands.conditions import Condition, condition_of, shape
 from tidegate.commands.delete import aliased, carried, matched_by_file, note_read
@@ -51,7 +58,7 @@ def update(
     given = shape(spark, snapshot.schema, alias)
     if not set:
         raise OptionError("UPDATE sets nothing.", hint="Name at least one column and its new value.")
-    assigned = assignments_of(given, snapshot.schema, set, alias, "UPDATE")
+    assigned = assignments_of(given, snapshot.schema, set, alias, "UPDATE", checks_casts(spark))
     refuse_identity(snapshot, assigned)
     found = (
         None

@@ -19,6 +19,7 @@ from tidegate.commands.assignments import (
     assignments_of,
     check_paths,
     check_values,
+    checks_casts,
     no_target,
     target_path,
     typed,
@@ -95,8 +96,9 @@ def analyse(
         schema = evolved(schema, source, clauses, alias, widening(spark, snapshot.metadata))
     sees = {"matched": both, "not matched": source.given, "not matched by source": target}
     found: dict[str, list[Understood]] = {when: [] for when in sees}
+    checked = checks_casts(spark)
     for number, clause in enumerate(clauses):
-        reader = _Reader(snapshot.schema, schema, source, alias, sees[clause.when], evolves)
+        reader = _Reader(snapshot.schema, schema, source, alias, sees[clause.when], evolves, checked)
         understood = reader.understood(number, clause)
         if clause.when == "not matched by source":
             understood = replace(understood, alone=_is_ambiguous(both, understood))
@@ -182,6 +184,7 @@ class _Reader:
         alias: str,
         frame: DataFrame,
         evolves: bool,
+        checked: bool,
     ) -> None:
         self.have = have
         self.schema = schema
@@ -189,13 +192,15 @@ class _Reader:
         self.alias = alias
         self.frame = frame
         self.evolves = evolves
+        self.checked = checked
 
     def understood(self, number: int, clause: Clause) -> Understood:
         condition, meant = None, None
         if clause.condition is not None:
             meant = analysed(self.frame, clause.condition, f"The condition of {clause}")
             condition = as_column(clause.condition)
-        assigned = () if clause.action == "delete" else tuple(self._assignments(clause))
+        given = [] if clause.action == "delete" else self._assignments(clause)
+        assigned = tuple(replace(a, checked=self.checked) for a in given)
         within = [join_path(a.path) for a in assigned if len(a.path) > 1]
         if clause.action == "insert" and within:
             raise SchemaInvalidError(
@@ -226,7 +231,7 @@ class _Reader:
         if clause.values is None:
             return self._star(clause)
         if not self.evolves or clause.when == "not matched by source":
-            return assignments_of(self.frame, self.have, clause.values, self.alias, str(clause))
+            return assignments_of(self.frame, self.have, clause.values, self.alias, str(clause), self.checked)
         paths = []
         for name in clause.values:
             path = target_path(name, self.have, self.alias)
