@@ -10,6 +10,9 @@ from tidegate.schema.paths import join_path
 from tidegate.sql import nodes
 from tidegate.sql.dialect import Walk
 
+# What a VACUUM takes once each.
+_CLAUSES = (("FULL",), ("LITE",), ("RETAIN",), ("DRY", "RUN"), ("USING", "INVENTORY"))
+
 
 def vacuum(walk: Walk) -> nodes.Statement:
     """``VACUUM t`` and its modifiers, in any order, each at most once."""
@@ -28,7 +31,7 @@ def vacuum(walk: Walk) -> nodes.Statement:
             node = replace(node, inventory=_source(walk))
         else:
             wrong = walk.error("Expected FULL, LITE, USING INVENTORY, RETAIN n HOURS or DRY RUN")
-            if any(map(walk.peek, ("FULL", "LITE", "RETAIN", "DRY", "USING"))):
+            if any(walk.peek(*clause) for clause in _CLAUSES):
                 wrong.errorClass = "DUPLICATE_CLAUSES"
             raise wrong
     return node
