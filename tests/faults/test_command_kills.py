@@ -178,6 +178,8 @@ def test_a_command_on_spark_killed_at_any_call_leaves_one_version_or_the_other_a
     spark_templates: dict[str, str], tmp_path: Path, name: str, flavour: str, deep: bool
 ) -> None:
     """The driver's Python is killed, which is where the log is written; its JVM serves the next one."""
+    if (name, flavour) == ("drop the vectors' feature", "plain"):
+        pytest.skip("a plain table has no such feature")
 
     def fresh(label: str) -> str:
         return copied(spark_templates[flavour], tmp_path / label / "table")

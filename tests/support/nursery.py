@@ -64,6 +64,8 @@ def _own_connections() -> None:
     client.deque = collections.deque()
     client.thread_connection = threading.local()
     gateway._callback_server = None
+    # The JVM tells whoever listens that it has let go of what an earlier fork had handed it, by its number.
+    gateway.gateway_property.pool.next_id = os.getpid() * 1_000_000
     ensure_callback_server_started(gateway)
 
 
