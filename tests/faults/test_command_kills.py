@@ -157,6 +157,13 @@ ON_SPARK = [
 ]
 # By default one that changes rows, and one that only moves them.
 SOME = {"delete", "optimize"}
+# A plain table has no vectors' feature that could be dropped.
+KILLED = [
+    pytest.param(name, flavour, marks=() if name in SOME and flavour == "plain" else (pytest.mark.deep,))
+    for name in ON_SPARK
+    for flavour in ("plain", "everything")
+    if (name, flavour) != ("drop the vectors' feature", "plain")
+]
 
 
 @pytest.fixture(scope="module")
@@ -170,16 +177,11 @@ def spark_templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("flavour", ["plain", pytest.param("everything", marks=pytest.mark.deep)])
-@pytest.mark.parametrize(
-    "name", [n if n in SOME else pytest.param(n, marks=pytest.mark.deep) for n in ON_SPARK]
-)
+@pytest.mark.parametrize(("name", "flavour"), KILLED)
 def test_a_command_on_spark_killed_at_any_call_leaves_one_version_or_the_other_and_runs_again(
     spark_templates: dict[str, str], tmp_path: Path, name: str, flavour: str, deep: bool
 ) -> None:
     """The driver's Python is killed, which is where the log is written; its JVM serves the next one."""
-    if (name, flavour) == ("drop the vectors' feature", "plain"):
-        pytest.skip("a plain table has no such feature")
 
     def fresh(label: str) -> str:
         return copied(spark_templates[flavour], tmp_path / label / "table")

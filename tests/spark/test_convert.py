@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 import tidegate
 from tidegate import DeltaTable
-from tidegate.commands.convert import convert_folder
+from tidegate.commands.convert import Reading, convert_folder
 from tidegate.errors import DataFileCorruptError, OptionError, SchemaInvalidError, TableNotFoundError
 from tidegate.log.table_log import TableLog
 from tidegate.log.verify import verify
@@ -118,5 +118,5 @@ def test_statistics_may_be_left_out(tmp_path: Path) -> None:
     path = tmp_path / "t"
     path.mkdir()
     pq.write_table(pa.table({"id": [1, 2]}), path / "a.parquet")
-    convert_folder(TableLog.at(path), statistics=False)
+    convert_folder(TableLog.at(path), reading=Reading(statistics=False))
     assert json.loads(tidegate.open(path).files().column("stats")[0].as_py()) == {"numRecords": 2}

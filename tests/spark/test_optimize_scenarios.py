@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 import tidegate
@@ -253,9 +253,9 @@ def test_cubes_are_cut_at_their_size_and_their_rows_lie_along_a_curve(
         ("WHERE a = 1", "DELTA_CLUSTERING_WITH_PARTITION_PREDICATE"),
         ("ZORDER BY (a)", "DELTA_CLUSTERING_WITH_ZORDER_BY"),
     ):
-        with pytest.raises(Exception) as caught:
+        with pytest.raises(PySparkException) as caught:
             spark.sql(f"OPTIMIZE delta.`{table}` {clause}")
-        assert caught.value.getCondition() == condition  # type: ignore[attr-defined]
+        assert caught.value.getCondition() == condition
 
 
 # ---------------------------------------------------------------------------- what follows a write

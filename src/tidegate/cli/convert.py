@@ -10,7 +10,7 @@ from tidegate.cli import screen
 from tidegate.cli.failure import verb
 from tidegate.cli.options import DryRun, Json, StorageOptions, Verbose, storage_options
 from tidegate.cli.patience import Patience
-from tidegate.commands.convert import convert_folder, inferred_partitions
+from tidegate.commands.convert import Reading, convert_folder, inferred_partitions
 from tidegate.log.table_log import TableLog
 from tidegate.schema.types import StructField, StructType, parse_type
 
@@ -47,7 +47,7 @@ def command(
     log = TableLog.at(folder, storage_options(storage_option))
     with Patience("reading footers"):
         schema = _partitions(partition) if partition else inferred_partitions(log)
-        count = convert_folder(log, schema, statistics=not no_statistics, dry_run=dry_run)
+        count = convert_folder(log, schema, reading=Reading(not no_statistics), dry_run=dry_run)
     if json:
         screen.document(
             {

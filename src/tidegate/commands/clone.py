@@ -212,7 +212,7 @@ def _check_empty(target: TableLog) -> None:
         )
 
 
-def _check_mapping(before: Metadata, after: Metadata, table: str) -> None:
+def _check_mapping(before: Metadata, after: Metadata, table: str | None = None) -> None:
     """The files of a clone are read by the source's mapping: another one cannot be asked of them."""
     old, new = (props.get(m.configuration, props.COLUMN_MAPPING_MODE) for m in (before, after))
     if old != new:
@@ -242,7 +242,7 @@ def cloned_metadata(source: Metadata, overrides: Mapping[str, str]) -> Metadata:
     kept = {k: v for k, v in source.configuration.items() if k not in _LEFT_BEHIND}
     asked = props.validate({k: str(v) for k, v in overrides.items()}, existing=kept)
     cloned = source.with_configuration({**kept, **asked})
-    _check_mapping(source, cloned, "")
+    _check_mapping(source, cloned)
     return cloned
 
 

@@ -89,7 +89,6 @@ def convert_folder(
     log: TableLog,
     partition_schema: StructType | None = None,
     *,
-    statistics: bool = True,
     reading: Reading | None = None,
     known: Known | None = None,
     defaults: Mapping[str, str] | None = None,
@@ -99,7 +98,7 @@ def convert_folder(
 
     ``known`` is what a catalog says of them: it goes before what the files say.
     """
-    how = reading or Reading(statistics)
+    how = reading or Reading()
     # Begun before the files are looked at: whoever makes a table of them meanwhile wins, and is left alone.
     transaction = Transaction.begin(log, defaults=defaults)
     if transaction.snapshot is not None:
@@ -198,11 +197,20 @@ def _placed(
         if not files:
             raise _nothing(log.url)
         return files, [_partition_values(f.name, partition_schema, log.url) for f in files]
-    # A partition may lie within the folder of another: the innermost has the file.
-    places = sorted(known.partitions, key=lambda p: -len(p[0]))
-    found = [(f, next((v for at, v in places if f.name.startswith(at)), None)) for f in files]
+    places = dict(known.partitions)
+    found = [(f, _innermost(f.name, places)) for f in files]
     kept = [(f, v) for f, v in found if v is not None]
     return [f for f, _ in kept], [v for _, v in kept]
+
+
+def _innermost(name: str, places: Mapping[str, dict[str, str | None]]) -> dict[str, str | None] | None:
+    """The values of the partition that a file is in; one may lie within the folder of another."""
+    folder = name.rpartition("/")[0]
+    while folder:
+        if f"{folder}/" in places:
+            return places[f"{folder}/"]
+        folder = folder.rpartition("/")[0]
+    return None
 
 
 def _nothing(table: str) -> SchemaInvalidError:

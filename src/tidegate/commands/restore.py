@@ -73,7 +73,8 @@ def restore(
         return None
     if within_retention:
         check_retention(now, then)
-    adds, gone = difference(now, then)
+    old, new = now.files(), then.files()
+    adds, gone = difference(old, new)
     refuse_what_is_being_deleted(now, adds)
     if not ignore_missing:
         _check_present(log, adds, then.version)
@@ -104,7 +105,7 @@ def restore(
     operation = Operation("RESTORE", {"version": version, "timestamp": timestamp})
     coming = [with_data_change(adds, True)]
     if protocol.supports("rowTracking"):
-        coming.append(with_data_change(with_ids_of(now, then), False))
+        coming.append(with_data_change(with_ids_of(old, new), False))
     committed = transaction.commit(
         actions,
         operation,
@@ -144,21 +145,19 @@ def target_of(now: Snapshot, version: int | None, timestamp: str | None) -> Snap
     return now if version == now.version else load(now.log, version)
 
 
-def difference(now: Snapshot, then: Snapshot) -> tuple[pa.Table, pa.Table]:
+def difference(old: pa.Table, new: pa.Table) -> tuple[pa.Table, pa.Table]:
     """The files that must come back, and those that must go."""
-    new, old = then.files(), now.files()
     new_keys, old_keys = _keys(new), _keys(old)
     coming = new.filter(pc.invert(pc.is_in(new_keys, value_set=old_keys)))
     going = old.filter(pc.invert(pc.is_in(old_keys, value_set=new_keys)))
     return coming, going
 
 
-def with_ids_of(now: Snapshot, then: Snapshot) -> pa.Table:
+def with_ids_of(old: pa.Table, new: pa.Table) -> pa.Table:
     """The files that stay and had other row ids, or had ids that they lost, as they were.
 
     Where ids were given anew since, no file keeps one of those: it might be that of a row which comes back.
     """
-    new, old = then.files(), now.files(columns=["path", "deletionVector", "baseRowId"])
     if not new.num_rows or new.column("baseRowId").null_count == new.num_rows:
         return new.slice(0, 0)
     at = pc.index_in(_keys(new), value_set=_keys(old))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise, product
 
 import pytest
@@ -38,8 +39,8 @@ def test_what_the_walk_carries_fits_into_a_long(columns: int) -> None:
 def test_a_stretch_of_the_curve_covers_a_smaller_box_than_one_of_z_order() -> None:
     cells = list(product(range(32), repeat=2))
 
-    def extent(by: object) -> int:
-        way = sorted(cells, key=by)  # type: ignore[arg-type]
+    def extent(by: Callable[[tuple[int, ...]], int]) -> int:
+        way = sorted(cells, key=by)
         boxes = [way[at : at + 100] for at in range(0, len(way), 100)]
         return sum(max(c) - min(c) + 1 for box in boxes for c in zip(*box, strict=True))
 
