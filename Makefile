@@ -8,8 +8,10 @@ BENCH_ARGS ?=
 
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
-# The unit tests share nothing, so they run in two processes; what starts servers and Spark runs in one.
+# What needs no Spark shares nothing, so it runs in two processes; what starts Spark or speaks to a peer runs in one.
 BOTH_CORES := -n 2 --dist worksteal
+ALONE := -m 'not spark and not peers' $(BOTH_CORES)
+ON_SPARK := -m 'spark or peers'
 
 export PYTHON
 export TIDEGATE_PEERS := $(PEERS)
@@ -37,15 +39,16 @@ demo: $(STAMP) ## run the demonstration: the log first, then the story on Spark
 	@$(PY) examples/demo.py
 	@$(PY) examples/spark_demo.py
 
-test: $(STAMP) peers ## run every test: the unit tests first, then the rest
-	$(PY) -m pytest tests/unit $(BOTH_CORES) $(PYTEST_ARGS)
-	$(PY) -m pytest tests --ignore=tests/unit $(PYTEST_ARGS)
+test: $(STAMP) peers ## run every test: those without Spark first, then the rest
+	$(PY) -m pytest tests $(ALONE) $(PYTEST_ARGS)
+	$(PY) -m pytest tests $(ON_SPARK) $(PYTEST_ARGS)
 
 test-unit: $(STAMP) ## run the unit tests that need neither Spark nor a server
 	$(PY) -m pytest tests/unit -m 'not s3 and not spark' $(BOTH_CORES) $(PYTEST_ARGS)
 
 test-deep: $(STAMP) peers ## run every test with large budgets (TIDEGATE_DEEP=1); takes long
-	TIDEGATE_DEEP=1 $(PY) -m pytest tests $(PYTEST_ARGS)
+	TIDEGATE_DEEP=1 $(PY) -m pytest tests $(ALONE) $(PYTEST_ARGS)
+	TIDEGATE_DEEP=1 $(PY) -m pytest tests $(ON_SPARK) $(PYTEST_ARGS)
 
 test-oldest: $(STAMP) ## run the smoke tests on the oldest PySpark that is supported
 	@sh tools/oldest.sh '$(PY)' '$(PEERS)/oldest' $(PYTEST_ARGS)

@@ -3,28 +3,23 @@
 One command stops before an operation of its own, the other one runs to its end, the first goes on. What
 comes of it is one of the two serial orders, or a conflict by name; and the table proves clean. By default
 each command stops where it commits and meets two others, different ones for each flavour; with large budgets
-it meets all of them before each of its operations.
+it meets all of them before each of its operations that makes a difference to them.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
 from support.grounds import LogGround
 from support.interleaving import Operation, at_any, at_commit
-from support.log_commands import COMMANDS, FLAVOURS
-from support.races import Arena
+from support.log_commands import COMMANDS, FLAVOURS, Command
+from support.races import Arena, Race
 from tidegate.storage.memory import MemoryStore
 
 ARENA: Arena[MemoryStore] = Arena(LogGround())
 SHARE = 18
-
-
-def _others(first: str, flavour: str, deep: bool) -> list[str]:
-    names = list(COMMANDS)
-    if deep:
-        return names
-    return names[(names.index(first) + 5 * list(FLAVOURS).index(flavour)) % SHARE :: SHARE]
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
@@ -32,16 +27,24 @@ def _others(first: str, flavour: str, deep: bool) -> list[str]:
 def test_another_command_in_the_middle_of_one_ends_as_an_order_of_them_or_in_a_conflict(
     first: str, flavour: str, deep: bool
 ) -> None:
-    command = COMMANDS[first]
-    chosen = at_any if deep else at_commit
-    points = len(ARENA.operations(flavour, command, chosen))
+    command, names = COMMANDS[first], list(COMMANDS)
+    share = 1 if deep else SHARE
+    place = names.index(first) + 5 * list(FLAVOURS).index(flavour)
     wrong = []
-    for second in _others(first, flavour, deep):
-        for number in range(1, points + 1 if deep else min(points, 2) + 1):
-            race = ARENA.race(flavour, command, COMMANDS[second], number=number, chosen=chosen)
-            found = ARENA.judge(flavour, command, COMMANDS[second], race)
+    for second in names[place % share :: share]:
+        other = COMMANDS[second]
+        for number, race in _races(flavour, command, other, deep):
+            found = ARENA.judge(flavour, command, other, race)
             wrong += [f"{second} before operation {number}: {line}" for line in found]
     assert not wrong, "\n".join(wrong)
+
+
+def _races(flavour: str, one: Command, other: Command, deep: bool) -> Iterator[tuple[int, Race]]:
+    if deep:
+        yield from ARENA.at_every_operation(flavour, one, other)
+    else:
+        for number in range(1, min(2, len(ARENA.operations(flavour, one, at_commit))) + 1):
+            yield number, ARENA.race(flavour, one, other, number=number)
 
 
 # What the second of two gets where both would change the same: by Delta's names.
@@ -93,3 +96,18 @@ def test_rows_that_lose_their_ids_while_they_are_numbered_do_not_count_as_number
     assert race.came
     assert race.outcome.first == "ProtocolChangedException", race.told
     assert ARENA.judge("plain", first, second, race) == []
+
+
+@pytest.mark.parametrize(("first", "second"), [("delete", "optimize"), ("merge inserts", "vacuum")])
+def test_operations_that_see_nothing_of_another_command_make_no_race_of_their_own(
+    first: str, second: str
+) -> None:
+    one, other = COMMANDS[first], COMMANDS[second]
+    points = len(ARENA.operations("vectors", one, at_any))
+    told = dict(ARENA.at_every_operation("vectors", one, other))
+    assert 1 < len(told) < points
+    race = told[1]
+    for number in range(1, points + 1):
+        race = told.get(number, race)
+        again = ARENA.race("vectors", one, other, number=number, chosen=at_any)
+        assert (again.outcome, again.problems) == (race.outcome, race.problems), f"operation {number}"

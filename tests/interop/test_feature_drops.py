@@ -72,7 +72,7 @@ def age(path: Path, days: int) -> None:
             os.utime(file, (moment, moment))
 
 
-@pytest.mark.parametrize("feature", some(USES, *READERS))
+@pytest.mark.parametrize("feature", some(USES, "columnMapping", "deletionVectors"))
 def test_delta_spark_reads_every_version_after_our_drop_and_goes_on(
     peer: DeltaSpark, tmp_path: Path, feature: str
 ) -> None:
@@ -127,7 +127,7 @@ BY_THEM = {
 }
 
 
-@pytest.mark.parametrize("feature", some(BY_THEM, "columnMapping", "deletionVectors", "v2Checkpoint"))
+@pytest.mark.parametrize("feature", some(BY_THEM, "columnMapping", "deletionVectors"))
 def test_we_read_write_and_clean_up_after_delta_sparks_drop(
     peer: DeltaSpark, tmp_path: Path, feature: str
 ) -> None:

@@ -11,8 +11,13 @@ from pyspark.sql import SparkSession
 from support.connect_suite import CLASSIC_ONLY
 from support.session import CONNECT, shared_session
 
+HERE = Path(__file__).parent
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.spark)
     if CONNECT:
         for item in items:
             name = getattr(item, "originalname", item.name)

@@ -150,15 +150,18 @@ def test_an_identity_column_is_moved_and_renamed_and_goes_on(spark: SparkSession
 def test_only_delta_tables_have_identities_to_sync(spark: SparkSession, table: str) -> None:
     spark.range(1).write.format("delta").save(table)
     spark.sql("CREATE OR REPLACE TEMPORARY VIEW passing AS SELECT 1 AS id")
+    spark.sql("CREATE TABLE files (id BIGINT) USING parquet")
     told = {
         name: _condition(spark, f"ALTER TABLE {name} ALTER COLUMN id SYNC IDENTITY")
-        for name in ("missing", "passing", f"delta.`{table}`")
+        for name in ("missing", "passing", f"delta.`{table}`", "files")
     }
     spark.catalog.dropTempView("passing")
+    spark.sql("DROP TABLE files")
     assert list(told.values()) == [
         "TABLE_OR_VIEW_NOT_FOUND",
         "TABLE_OR_VIEW_NOT_FOUND",
         "DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN",
+        "DELTA_IDENTITY_COLUMNS_ALTER_NON_DELTA_FORMAT",
     ]
 
 
@@ -172,3 +175,56 @@ def test_an_identity_column_that_has_given_its_last_number(spark: SparkSession, 
     with pytest.raises(tidegate.errors.CommitRefusedError, match="run out of numbers"):
         spark.sql(f"INSERT INTO {name} (v) VALUES (2)")
     assert [tuple(r) for r in spark.sql(f"SELECT * FROM {name}").collect()] == [(last, 1)]
+
+
+def _replaced(table: str, **said: str) -> str:
+    """REPLACE COLUMNS with the columns of a table as they are, but for those that are said."""
+    plain = "STRUCT<v1: INT, v2: STRING>"
+    of = {"v1": "v1 INT", "more": "", **dict.fromkeys(("s", "element", "key", "value"), plain), **said}
+    return (
+        f"ALTER TABLE delta.`{table}` REPLACE COLUMNS ({of['v1']}, v2 STRING, s {of['s']}, "
+        f"a ARRAY<{of['element']}>, m MAP<{of['key']}, {of['value']}>{of['more']})"
+    )
+
+
+def test_the_list_of_columns_is_replaced_at_every_depth(spark: SparkSession, table: str) -> None:
+    inner = "named_struct('v1', 1, 'v2', 'a')"
+    spark.sql(
+        f"CREATE TABLE delta.`{table}` USING delta AS SELECT 1 AS v1, 'a' AS v2, {inner} AS s, "
+        f"array({inner}) AS a, map({inner}, {inner}) AS m"
+    )
+    places = ("s", "element", "key", "value")
+    described = {p: f"STRUCT<v1: INT COMMENT '{p}.v1', v2: STRING>" for p in places}
+    spark.sql(_replaced(table, v1="v1 INT COMMENT 'v1'", **described))
+    before = tidegate.open(table).metadata.schema_string
+    assert [before.count(f'"comment":"{p}.v1"') for p in places] == [1, 1, 1, 1]
+    # A comment that is left out stays, and so does the case of a name.
+    spark.sql(_replaced(table, v1="V1 INT", **dict.fromkeys(places, "STRUCT<V1: INT, v2: STRING>")))
+    assert tidegate.open(table).metadata.schema_string == before
+    version = tidegate.open(table).version
+    unsupported = "DELTA_UNSUPPORTED_ALTER_TABLE_REPLACE_COL_OP"
+    for kind in (
+        "STRUCT<v2: STRING>",
+        "STRUCT<v1: BIGINT, v2: STRING>",
+        "STRUCT<v1: INT NOT NULL, v2: STRING>",
+        "STRUCT<v1: INT, v2: STRING, v3: INT NOT NULL>",
+    ):
+        for place in places:
+            assert _condition(spark, _replaced(table, **{place: kind})) == unsupported, (place, kind)
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        assert _condition(spark, _replaced(table, v1="V1 INT")) == unsupported
+        twice = "DELTA_DUPLICATE_COLUMNS_FOUND.REPLACING_COLUMNS"
+        for place in places:
+            other = _replaced(table, **{place: "STRUCT<V1: INT, v2: STRING>"})
+            assert _condition(spark, other) == unsupported, place
+            both = _replaced(table, **{place: "STRUCT<v1: INT, v2: STRING, V1: INT>"})
+            assert _condition(spark, both) == twice, place
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    assert tidegate.open(table).version == version
+    more = dict.fromkeys(places, "STRUCT<v2: STRING, v3: BIGINT, v1: INT>")
+    spark.sql(_replaced(table, more=", v3 BIGINT", **more))
+    row = spark.read.format("delta").load(table).collect()[0]
+    new = ("a", None, 1)
+    assert row == (1, "a", new, [new], {new: new}, None)

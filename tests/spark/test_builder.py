@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
@@ -187,7 +188,7 @@ def test_a_table_by_name_is_made_found_and_replaced(spark: SparkSession) -> None
         DeltaTable.create(spark).tableName("made_by_name").addColumn("a", "long").execute()
         found = DeltaTable.forName(spark, "made_by_name")
         assert found.toDF().columns == ["a"]
-        assert found.detail().collect()[0]["name"] == "made_by_name"
+        assert found.detail().collect()[0]["name"] == "spark_catalog.default.made_by_name"
         with pytest.raises(TableExistsError):
             DeltaTable.create(spark).tableName("made_by_name").addColumn("a", "long").execute()
         DeltaTable.createOrReplace(spark).tableName("made_by_name").addColumn("b", "long").execute()
@@ -202,8 +203,26 @@ def test_wrong_types_of_arguments_are_told_apart(spark: SparkSession) -> None:
         builder.addColumn(1, "long")  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         builder.addColumn("a", 1)  # type: ignore[arg-type]
-    with pytest.raises(TypeError):
-        builder.partitionedBy(1)  # type: ignore[arg-type]
+    bad: list[Callable[[Any], object]] = [
+        builder.tableName,
+        builder.location,
+        builder.comment,
+        builder.addColumns,
+        builder.partitionedBy,
+        lambda x: builder.partitionedBy(x, "1"),
+        lambda x: builder.partitionedBy([x]),
+        lambda x: builder.addColumns([T.StructField("1", T.IntegerType()), x]),
+        lambda x: builder.addColumn("a", "int", comment=x),
+        lambda x: builder.addColumn("a", "int", generatedAlwaysAs=x),
+        lambda x: builder.addColumn("a", "int", nullable=x),
+        lambda x: builder.property(x, "1"),
+        lambda x: builder.property("1", x),
+    ]
+    for call in bad:
+        with pytest.raises(TypeError):
+            call(1)
+    with pytest.raises(ParseException):
+        builder.addColumn("a", "1")
     with pytest.raises(ValueError, match="both"):
         builder.addColumn("a", "long", generatedAlwaysAs="b", generatedByDefaultAs=IdentityGenerator())
 

@@ -38,8 +38,10 @@ def test_not_null_holds_at_every_level(spark: SparkSession, table: str, rows: Ro
     inner = '{"type":"struct","fields":[' + _field("deep-x", nullable=False) + "]}"
     outer = '{"type":"struct","fields":[' + _field("in.ner", inner) + "]}"
     _create(table, _field("id", nullable=False) + "," + _field("s", outer))
-    _append(spark, table, "1L AS id, null AS s")
-    _append(spark, table, "2L AS id, named_struct('in.ner', null) AS s")
+    # A struct that is null has null in all its columns.
+    for struct in ("null", "named_struct('in.ner', null)"):
+        with pytest.raises(InvariantViolationException, match=r"NOT NULL s.`in.ner`.deep-x"):
+            _append(spark, table, f"1L AS id, {struct} AS s")
     _append(spark, table, "3L AS id, named_struct('in.ner', named_struct('deep-x', 5L)) AS s")
     with pytest.raises(InvariantViolationException, match="NOT NULL id") as caught:
         _append(spark, table, "null AS id, null AS s")
@@ -50,7 +52,7 @@ def test_not_null_holds_at_every_level(spark: SparkSession, table: str, rows: Ro
         )
     with pytest.raises(InvariantViolationException, match="NOT NULL id"):
         _append(spark, table, "null AS s")
-    assert [r[0] for r in rows(table)] == [1, 2, 3]
+    assert [r[0] for r in rows(table)] == [3]
 
 
 def test_the_constraint_and_the_values_are_named(spark: SparkSession, table: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tidegate
+from support.dml import feed
 from tidegate.commands.sync_identity import mark_for, sync_identity
 from tidegate.errors import CommitRefusedError, SchemaInvalidError
 from tidegate.log.table_log import TableLog
@@ -144,6 +145,11 @@ def test_the_next_value_lies_beyond_the_mark_and_in_the_sequence(
         (1, 10, 31, 15, 31),
         (0, -5, None, -7, -10),
         (10, 1, None, 3, None),
+        # Before the first number, which is still to be given.
+        (100, 2, None, 99, None),
+        (-10, -2, None, -9, None),
+        (100, 2, None, 100, 100),
+        (100, 2, None, 101, 102),
     ],
 )
 def test_the_mark_goes_to_the_sequence_at_or_beyond_the_last_value(
@@ -170,3 +176,35 @@ def test_syncing_moves_the_mark_over_values_that_were_given(
     assert [r[0] for r in rows(table)] == [50, 51]
     with pytest.raises(SchemaInvalidError, match="no identity column"):
         sync_identity(spark, TableLog.at(table), "id")
+
+
+@pytest.mark.parametrize("way", ["replaceWhere", "merge"])
+def test_the_change_feed_tells_the_numbers_that_rows_have(
+    spark: SparkSession, table: str, rows: Rows, way: str
+) -> None:
+    _create(table, start=1, step=2, explicit=way == "merge", delta_enableChangeDataFeed="true")
+    spark.range(0, 4, 1, 1).write.format("delta").mode("append").save(table)
+    before = rows(table)
+    if way == "merge":
+        spark.range(2, 6, 1, 2).createOrReplaceTempView("coming")
+        spark.sql(
+            f"MERGE INTO delta.`{table}` t USING coming s ON t.id = s.id "
+            "WHEN MATCHED THEN UPDATE SET id = s.id "
+            "WHEN NOT MATCHED AND s.id = 4 THEN INSERT (id) VALUES (s.id) "
+            "WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)"
+        )
+        spark.catalog.dropTempView("coming")
+    else:
+        writer = spark.range(2, 6, 1, 2).write.format("delta").mode("overwrite")
+        writer.option("replaceWhere", "id >= 2").save(table)
+        explicit = spark.sql("SELECT 7L AS key, 4L AS id").write.format("delta").mode("overwrite")
+        with pytest.raises(CommitRefusedError):
+            explicit.option("replaceWhere", "id >= 2").save(table)
+    found = rows(table)
+    keys = [r[0] for r in found]
+    assert sorted(r[1] for r in found) == list(range(6))
+    assert len(set(keys)) == 6
+    assert all(k % 2 == 1 for k in keys)
+    assert _mark(table) == max(keys)
+    told = feed(spark, table, 2)
+    assert {r[:2] for r in told if r[2] == "insert"} == set(found) - set(before)

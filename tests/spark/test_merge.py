@@ -388,13 +388,13 @@ def test_a_table_may_be_merged_into_itself(spark: SparkSession, table: str, rows
         ),
         (
             lambda m: m.whenNotMatchedInsert(values={"id": "t.id"}),
-            AnalysisException,
-            "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+            MergeInvalidError,
+            "DELTA_MERGE_UNRESOLVED_EXPRESSION",
         ),
         (
             lambda m: m.whenNotMatchedBySourceDelete("s.v = 1"),
-            AnalysisException,
-            "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+            MergeInvalidError,
+            "DELTA_MERGE_UNRESOLVED_EXPRESSION",
         ),
     ],
 )

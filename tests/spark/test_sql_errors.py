@@ -118,14 +118,14 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "wrong.t",
     ),
     "OPTIMIZE wrong.plain": ("DELTA_TABLE_ONLY_OPERATION", "wrong.plain"),
-    "DESCRIBE HISTORY wrong.plain": ("DELTA_TABLE_ONLY_OPERATION", "wrong.plain"),
+    "DESCRIBE HISTORY wrong.plain": ("DELTA_ONLY_OPERATION", "wrong.plain"),
     "UPDATE wrong.t SET v = nope": ("UNRESOLVED_COLUMN.WITH_SUGGESTION", "nope"),
     "UPDATE wrong.t SET v = 'a', v = 'b'": ("DELTA_CONFLICT_SET_COLUMN", "wrong.t"),
     "UPDATE wrong.t SET v = DEFAULT + 1": ("DEFAULT_PLACEMENT_INVALID", "DEFAULT"),
     "UPDATE wrong.t SET v = f_none(1)": ("UNRESOLVED_ROUTINE", "f_none"),
     "DELETE FROM wrong.t WHERE t.nope = 1": ("UNRESOLVED_COLUMN.WITH_SUGGESTION", "t.nope"),
     "MERGE INTO wrong.t USING (SELECT 1 AS id) s ON s.nope = t.id WHEN MATCHED THEN DELETE": (
-        "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+        "DELTA_MERGE_UNRESOLVED_EXPRESSION",
         "s.nope",
     ),
     "MERGE INTO wrong.t USING wrong.none s ON s.id = t.id WHEN MATCHED THEN DELETE": (

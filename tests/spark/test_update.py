@@ -155,7 +155,16 @@ def test_values_are_cast_as_they_are_stored(spark: SparkSession, table: str, row
         ({"v": "1", "V": "2"}, SchemaInvalidError, "DELTA_CONFLICT_SET_COLUMN"),
         ({"v": "nope"}, AnalysisException, "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
         ({"v": "sum(id)"}, PredicateError, "DELTA_AGGREGATION_NOT_SUPPORTED"),
-        ({"v": "(select 1)"}, PredicateError, "DELTA_UNSUPPORTED_SUBQUERY"),
+        (
+            {"v": "1 + (select max(r.id) from range(3) r where r.id = v)"},
+            PredicateError,
+            "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.UNSUPPORTED_CORRELATED_SCALAR_SUBQUERY",
+        ),
+        (
+            {"v": "cast(v in (select id from range(3)) as int)"},
+            PredicateError,
+            "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.UNSUPPORTED_IN_EXISTS_SUBQUERY",
+        ),
         ({"v": "row_number() over (order by id)"}, PredicateError, "DELTA_UNSUPPORTED_EXPRESSION"),
         ({"v": "array(1)"}, AnalysisException, "DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION"),
         ({}, OptionError, "DELTA_ILLEGAL_OPTION"),

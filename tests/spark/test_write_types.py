@@ -6,6 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import tidegate
@@ -162,3 +163,31 @@ def test_numbers_that_do_not_fit_fail_the_write_rather_than_wrap(spark: SparkSes
     assert tidegate.open(table).version == 0
     spark.sql("SELECT 5L AS n, 7.0D AS d").write.format("delta").mode("append").save(table)
     assert (5, Decimal("7.0")) in {tuple(r) for r in spark.read.format("delta").load(table).collect()}
+
+
+def test_a_value_is_written_as_the_store_assignment_policy_says(
+    spark: SparkSession, table: str, rows: Rows
+) -> None:
+    spark.sql(f"CREATE TABLE delta.`{table}` (a INT, l ARRAY<SMALLINT>, s STRUCT<x: TINYINT>) USING delta")
+    large = ("3000000000L, array(), null", "1, array(70000), null", "1, null, named_struct('x', 300)")
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        for values in large:
+            with pytest.raises(PySparkException, match="does not fit into"):
+                spark.sql(f"INSERT INTO delta.`{table}` SELECT {values}")
+            frame = spark.sql(f"SELECT {values}").toDF("a", "l", "s")
+            with pytest.raises(PySparkException, match="does not fit into"):
+                frame.write.format("delta").mode("append").save(table)
+        spark.sql(f"INSERT INTO delta.`{table}` SELECT 3L, array(4L, null), named_struct('x', 5)")
+        spark.conf.set("spark.sql.storeAssignmentPolicy", "STRICT")
+        with pytest.raises(SchemaInvalidError, match="STRICT"):
+            spark.sql(f"INSERT INTO delta.`{table}` SELECT 3L, array(), null")
+        spark.sql(f"INSERT INTO delta.`{table}` SELECT 4Y, array(2Y), named_struct('x', 1Y)")
+        spark.conf.set("spark.sql.storeAssignmentPolicy", "LEGACY")
+        spark.sql(f"INSERT INTO delta.`{table}` SELECT {large[0]}")
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+        spark.conf.unset("spark.sql.storeAssignmentPolicy")
+    assert rows(table, "a IN (3, 4)") == [(3, [4, None], (5,)), (4, [2], (1,))]
+    assert rows(table, "a < 0") == [(3000000000 - (1 << 32), [], None)]
+    assert tidegate.open(table).version == 3

@@ -19,13 +19,16 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
     ),
     "test_clone.py": ("test_both_tables_go_their_own_ways",),
     "test_column_name_scenarios.py": (),
+    "test_column_scenarios.py": (),
     "test_constraints.py": ("test_a_constraint_that_does_not_parse_is_named_before_any_job",),
     "test_convert.py": ("test_files_become_a_table_with_statistics",),
+    "test_ddl_scenarios.py": (),
     "test_delete.py": (
         "test_rows_that_match_go_and_the_others_stay",
         "test_nothing_that_matches_is_no_commit",
         "test_a_feed_of_files_that_leave_whole_and_in_part",
     ),
+    "test_dml_scenarios.py": ("test_a_command_happens_once_by_the_sessions_confs",),
     "test_error_conditions.py": ("test_a_table_that_is_there_or_missing_is_named",),
     "test_expression_scenarios.py": (),
     "test_failures_at_the_call.py": (
@@ -53,6 +56,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
     "test_stream_source.py": (),
     "test_update.py": ("test_rows_that_match_get_new_values",),
     "test_vacuum_scenarios.py": (),
+    "test_view_targets.py": (),
     "test_views_and_metrics.py": (),
     "test_write_and_read.py": (),
     "test_write_schema_scenarios.py": (),
@@ -68,13 +72,20 @@ _MOVED = "a managed table cannot be moved by a client, and is refused by name"
 _TIMES = "a client does not see its plans, and each query of a command asks for the time on its own"
 _TESTING = "a server in its testing mode refuses what Spark's own optimizer does to the plan"
 
+_PLANS = "a client does not see its plans, so nobody knows what they read"
+_VIEWS = "a client does not see the plans of the server's views"
+_CASTS = "a client cannot ask for another cast than the session's"
+
 # What a Connect client cannot do, or has no way to show.
 CLASSIC_ONLY: dict[str, str] = {
     "test_catalog_tables.py::test_a_name_is_planned_natively_with_the_filters_of_the_query": _NATIVE,
     "test_convert.py::test_a_parquet_table_by_name_is_a_delta_table_under_the_same_name": _MOVED,
     "test_delete.py::test_a_predicate_on_partitions_reads_no_file": _JOBS,
+    "test_dml_scenarios.py::test_a_table_that_is_read_by_its_own_command_is_read_whole": _PLANS,
+    "test_dml_scenarios.py::test_rows_are_replaced_by_what_a_condition_says_of_one_side": _TESTING,
     "test_identity.py::test_one_partition_is_numbered_without_gaps": _GAPS,
     "test_identity.py::test_values_may_be_given_where_they_are_generated_by_default": _GAPS,
+    "test_merge_scenarios.py::test_the_policy_legacy_cuts_off_what_does_not_fit": _CASTS,
     "test_merge_scenarios.py::test_the_current_time_is_one_for_the_whole_statement": _TIMES,
     "test_read_schemas.py::test_commands_go_on_with_columns_that_hold_no_null": _TESTING,
     "test_service_scenarios.py::test_a_clone_takes_the_place_of_a_table_of_another_format": _MOVED,
@@ -88,4 +99,8 @@ CLASSIC_ONLY: dict[str, str] = {
     "test_views_and_metrics.py::test_a_listener_of_the_session_sees_a_write_end": _LISTENER,
     "test_write_and_read.py::test_explain_names_the_table_and_its_version": _NATIVE,
     "test_write_types.py::test_variants_come_back": _TESTING,
+    "test_view_targets.py::test_a_view_of_the_whole_table_is_the_table": _VIEWS,
+    "test_view_targets.py::test_a_view_under_other_names_is_changed_in_its_own_words": _VIEWS,
+    "test_view_targets.py::test_a_view_of_some_columns_knows_no_others": _VIEWS,
+    "test_view_targets.py::test_a_view_that_is_more_than_columns_of_the_table_is_refused_by_name": _VIEWS,
 }

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from support import log_commands, outcomes
-from support.interleaving import Between, Chosen, Operation
+from support.interleaving import MUTATING, Between, Chosen, Operation
 from support.race_commands import Command
 from support.race_tables import FLAVOURS, copied, make, state
 from support.races import attempt
@@ -48,8 +48,13 @@ class SparkGround:
             # Clones lie beside the table.
             shutil.rmtree(Path(path).parent)
 
-    def run(self, command: Command, table: str) -> object:
-        return command.work(self.spark, table)
+    def run(self, command: Command, table: str, changed: set[str] | None = None) -> None:
+        before = _files(table) if changed is not None else {}
+        try:
+            command.work(self.spark, table)
+        finally:
+            if changed is not None:
+                changed |= {name for name, _ in before.items() ^ _files(table).items()}
 
     def interrupted(
         self, command: Command, table: str, work: Callable[[Operation], None], number: int, chosen: Chosen
@@ -57,6 +62,16 @@ class SparkGround:
         with Between(table, work, number=number, chosen=chosen) as between:
             error = attempt(lambda: command.work(self.spark, table))
         return between.seen, error
+
+    def repeat(self, table: str, before: str, after: str) -> None:
+        old, new = _files(before), _files(after)
+        for name in {name for name, _ in old.items() ^ new.items()}:
+            target = Path(table, name)
+            if name in new:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(Path(after, name), target)
+            else:
+                target.unlink()
 
     def look(self, table: str) -> outcomes.State:
         return state(self.spark, table)
@@ -83,8 +98,13 @@ class LogGround:
     def copy(self, table: MemoryStore) -> Iterator[MemoryStore]:
         yield table.survivor()
 
-    def run(self, command: log_commands.Command, table: MemoryStore) -> object:
-        return command.work(_log(table.handle()))
+    def run(self, command: log_commands.Command, table: MemoryStore, changed: set[str] | None = None) -> None:
+        store = table.handle()
+        try:
+            command.work(_log(store))
+        finally:
+            if changed is not None:
+                changed |= {o.name for o in store.journal if o.op in MUTATING}
 
     def interrupted(
         self,
@@ -106,6 +126,14 @@ class LogGround:
         log = _log(table.handle(hook=hook))
         return seen, attempt(lambda: command.work(log))
 
+    def repeat(self, table: MemoryStore, before: MemoryStore, after: MemoryStore) -> None:
+        old, new = _bytes(before), _bytes(after)
+        for name in {name for name, _ in old.items() ^ new.items()}:
+            if name in new:
+                table.put(name, new[name])
+            else:
+                table.delete([name])
+
     def look(self, table: MemoryStore) -> outcomes.State:
         # What writes here keeps no ids of rows that move, as Spark's writers do.
         return outcomes.state_of(load(_log(table)), known=0)
@@ -116,3 +144,14 @@ class LogGround:
 
 def _log(store: MemoryStore) -> TableLog:
     return TableLog(store, clock=log_commands.now)
+
+
+def _files(table: str) -> dict[str, tuple[int, int]]:
+    """The files of a table on disk, each with what changes when it is written."""
+    root = Path(table)
+    found = ((p.relative_to(root).as_posix(), p.stat()) for p in root.rglob("*") if p.is_file())
+    return {name: (stat.st_mtime_ns, stat.st_size) for name, stat in found}
+
+
+def _bytes(store: MemoryStore) -> dict[str, bytes]:
+    return {f.name: store.get(f.name) for f in store.list_from("", recursive=True)}

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from tidegate.storage.local import LocalStore
 
-OPERATIONS = ("list_from", "get", "get_range", "open_input", "put", "put_if_absent", "delete", "head")
+MUTATING = ("put", "put_if_absent", "delete")
+OPERATIONS = ("list_from", "get", "get_range", "open_input", "head", *MUTATING)
 _COMMIT = re.compile(r"_(?:delta|transaction)_log/\d{20}\.json")
 
 
@@ -30,6 +31,15 @@ class Operation(NamedTuple):
     def is_commit(self) -> bool:
         """Whether this publishes a version of a table."""
         return self.op == "put_if_absent" and _COMMIT.fullmatch(self.name) is not None
+
+    def is_apart_from(self, changed: Iterable[str]) -> bool:
+        """Whether it only reads, and nothing of what somebody else has changed."""
+        if self.op in MUTATING:
+            return False
+        if self.op == "list_from":
+            below = f"{self.name}/" if self.name else ""
+            return not any(name.startswith(below) for name in changed)
+        return self.name not in changed
 
 
 Chosen = Callable[[Operation], bool]

@@ -28,11 +28,15 @@ Work = Callable[[SparkSession, str], object]
 
 @dataclass(frozen=True)
 class Command:
-    """``steps``: it makes several commits, so that a conflict may leave the first of them behind."""
+    """``steps``: it makes several commits, so that a conflict may leave the first of them behind.
+
+    ``by_log``: it needs no Spark, and ``log_commands`` has it too.
+    """
 
     name: str
     work: Work
     steps: bool = False
+    by_log: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -41,11 +45,11 @@ class Command:
 COMMANDS: dict[str, Command] = {}
 
 
-def command(name: str, *, steps: bool = False) -> Callable[[Work], Work]:
+def command(name: str, *, steps: bool = False, by_log: bool = False) -> Callable[[Work], Work]:
     """Enter a function among the commands."""
 
     def entered(work: Work) -> Work:
-        COMMANDS[name] = Command(name, work, steps)
+        COMMANDS[name] = Command(name, work, steps, by_log)
         return work
 
     return entered
@@ -199,17 +203,17 @@ def _purge(spark: SparkSession, path: str) -> object:
     return spark.sql(f"REORG TABLE delta.`{path}` APPLY (PURGE)")
 
 
-@command("vacuum", steps=True)
+@command("vacuum", steps=True, by_log=True)
 def _vacuum(spark: SparkSession, path: str) -> object:
     return _table(spark, path).vacuum()
 
 
-@command("restore")
+@command("restore", by_log=True)
 def _restore(spark: SparkSession, path: str) -> object:
     return _table(spark, path).restoreToVersion(2)
 
 
-@command("checkpoint")
+@command("checkpoint", by_log=True)
 def _checkpoint(spark: SparkSession, path: str) -> object:
     snapshot = load(TableLog.at(path))
     write_checkpoint(snapshot)
@@ -225,42 +229,42 @@ def _clone(spark: SparkSession, path: str) -> object:
 # ---------------------------------------------------------------------------- alterations
 
 
-@command("set a property")
+@command("set a property", by_log=True)
 def _set(spark: SparkSession, path: str) -> object:
     return _table(spark, path).setProperties({"delta.dataSkippingNumIndexedCols": "5"})
 
 
-@command("track rows", steps=True)
+@command("track rows", steps=True, by_log=True)
 def _track(spark: SparkSession, path: str) -> object:
     return _table(spark, path).setProperties({"delta.enableRowTracking": "true"})
 
 
-@command("enable vectors")
+@command("enable vectors", by_log=True)
 def _vectors(spark: SparkSession, path: str) -> object:
     return _table(spark, path).setProperties({"delta.enableDeletionVectors": "true"})
 
 
-@command("enable the feed")
+@command("enable the feed", by_log=True)
 def _feed(spark: SparkSession, path: str) -> object:
     return _table(spark, path).setProperties({"delta.enableChangeDataFeed": "true"})
 
 
-@command("map columns")
+@command("map columns", by_log=True)
 def _map(spark: SparkSession, path: str) -> object:
     return _table(spark, path).setProperties({"delta.columnMapping.mode": "name"})
 
 
-@command("add a column")
+@command("add a column", by_log=True)
 def _add_column(spark: SparkSession, path: str) -> object:
     return _table(spark, path).addColumns("extra string")
 
 
-@command("rename a column")
+@command("rename a column", by_log=True)
 def _rename(spark: SparkSession, path: str) -> object:
     return _table(spark, path).renameColumn("v", "w")
 
 
-@command("drop a column")
+@command("drop a column", by_log=True)
 def _drop_column(spark: SparkSession, path: str) -> object:
     return _table(spark, path).dropColumns("v")
 
@@ -270,12 +274,12 @@ def _constrain(spark: SparkSession, path: str) -> object:
     return _table(spark, path).addConstraint("small", "v < 1000")
 
 
-@command("cluster by")
+@command("cluster by", by_log=True)
 def _cluster(spark: SparkSession, path: str) -> object:
     return _table(spark, path).clusterBy("v")
 
 
-@command("upgrade")
+@command("upgrade", by_log=True)
 def _upgrade(spark: SparkSession, path: str) -> object:
     return _table(spark, path).addFeatureSupport("vacuumProtocolCheck")
 
@@ -290,6 +294,6 @@ def _drop_feed(spark: SparkSession, path: str) -> object:
     return drop_feature(TableLog.at(path), "changeDataFeed")
 
 
-@command("drop row tracking", steps=True)
+@command("drop row tracking", steps=True, by_log=True)
 def _drop_tracking(spark: SparkSession, path: str) -> object:
     return drop_feature(TableLog.at(path), "rowTracking")

@@ -39,7 +39,7 @@ VOLATILE = {
 ABOUT = re.compile(
     r"(DESCRIBE (DETAIL|HISTORY)|OPTIMIZE|REORG|VACUUM|RESTORE|CREATE .* SHALLOW)", re.I | re.S
 )
-# Parameters of an operation that only one of the engines notes.
+# Parameters of an operation that what was recorded leaves out.
 UNEQUAL_PARAMETERS = {"isDynamicPartitionOverwrite", "isShallow"}
 
 
@@ -151,7 +151,6 @@ def _same_error(theirs: str | None, ours: str | None) -> bool:
 EQUAL_ERRORS = {
     "CAST_OVERFLOW_IN_TABLE_INSERT": {"CAST_OVERFLOW"},
     "COLUMN_ALREADY_EXISTS": {"DELTA_DUPLICATE_COLUMNS_FOUND.DATA"},
-    "DELTA_MERGE_UNRESOLVED_EXPRESSION": {"UNRESOLVED_COLUMN.WITH_SUGGESTION"},
     "DELTA_MISSING_DELTA_TABLE": {"DELTA_TABLE_NOT_FOUND"},
     "DELTA_ONLY_OPERATION": {"DELTA_TABLE_ONLY_OPERATION"},
     "DELTA_TABLE_ONLY_OPERATION": {"DELTA_MISSING_DELTA_TABLE"},

@@ -97,6 +97,7 @@ _UPDATES = {
     "by the alias": ("t.id = 5", {"t.s": "t.s || t.id"}),
     "to the same": ("id = 5", {"s": "s"}),
     "a date from text": ("id = 5", {"d": "'2026-02-02'"}),
+    "a subquery": ("id < 5", {"q": "q + (select max(id) from range(9))"}),
 }
 _ALL, _NEW, _GONE = ".whenMatchedUpdateAll()", ".whenNotMatchedInsertAll()", ".whenMatchedDelete()"
 _NO_ROWS = source(_DATA, "range(0)")

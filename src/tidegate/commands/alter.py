@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from tidegate import properties
 from tidegate.commands import clustering
+from tidegate.commands.schema_edits import check_indexed, resolve
 from tidegate.errors import AlterRefusedError, NotATableError, PropertyError, ProtocolChangedException
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
@@ -22,7 +23,7 @@ from tidegate.metadata import Metadata
 from tidegate.protocol import negotiate
 from tidegate.schema import constraints
 from tidegate.schema.mapping import mapping_mode
-from tidegate.schema.paths import join_path
+from tidegate.schema.paths import join_path, split_path
 from tidegate.transaction.pending import Operation
 from tidegate.transaction.transaction import Committed, Transaction
 
@@ -47,8 +48,8 @@ def begin(log: TableLog) -> tuple[Transaction, Snapshot]:
 
 def set_properties(
     log: TableLog, given: Mapping[str, str | bool | int], *, allow_arbitrary: bool = False
-) -> Committed | None:
-    """SET TBLPROPERTIES; what enables a feature adds it to the protocol. None if nothing changes."""
+) -> Committed:
+    """SET TBLPROPERTIES; what enables a feature adds it to the protocol. Always recorded."""
     asked = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in given.items()}
     _refuse_by_hand(asked)
     transaction, snapshot = begin(log)
@@ -64,19 +65,20 @@ def set_properties(
         transaction, snapshot = _numbered(log)
         before = snapshot.metadata
     metadata = before.with_configuration({**before.configuration, **canonical})
+    if properties.DATA_SKIPPING_STATS_COLUMNS.key in canonical:
+        check_indexed(metadata)
     comment = next((v for k, v in asked.items() if k.lower() == _COMMENT), None)
     if comment is not None:
         metadata = msgspec.structs.replace(metadata, description=comment)
     transaction.update_metadata(metadata)
-    if transaction.metadata == before and transaction.protocol == snapshot.protocol:
-        return None
     return transaction.commit(operation=Operation("SET TBLPROPERTIES", {"properties": asked}))
 
 
-def unset_properties(log: TableLog, keys: Iterable[str], *, if_exists: bool = False) -> Committed | None:
+def unset_properties(log: TableLog, keys: Iterable[str], *, if_exists: bool = False) -> Committed:
     """UNSET TBLPROPERTIES; a key that is not set is an error unless ``if_exists``."""
     wanted = list(keys)
-    _refuse_by_hand(dict.fromkeys(wanted, ""))
+    # To unset a constraint is to drop it.
+    _refuse_by_hand({k: "" for k in wanted if not k.lower().startswith(constraints.PREFIX)})
     for key in wanted:
         if negotiate.is_protocol_property(key):
             raise PropertyError(
@@ -105,10 +107,8 @@ def unset_properties(log: TableLog, keys: Iterable[str], *, if_exists: bool = Fa
     metadata = before.with_configuration(kept)
     if _COMMENT in (k.lower() for k in wanted):
         metadata = msgspec.structs.replace(metadata, description=None)
-    if metadata == before:
-        return None
     transaction.update_metadata(metadata)
-    operation = Operation("UNSET TBLPROPERTIES", {"properties": wanted, "ifExists": str(if_exists).lower()})
+    operation = Operation("UNSET TBLPROPERTIES", {"properties": wanted, "ifExists": if_exists})
     return transaction.commit(operation=operation)
 
 
@@ -178,7 +178,8 @@ def _backfill(log: TableLog, snapshot: Snapshot) -> None:
         transaction.update_metadata(
             found.metadata.with_configuration({**kept, "delta.feature.rowTracking": "supported"})
         )
-        transaction.commit(operation=Operation("UPGRADE PROTOCOL", {"newFeatures": ["rowTracking"]}))
+        upgraded = {"newProtocol": transaction.protocol.to_wire()}
+        transaction.commit(operation=Operation("UPGRADE PROTOCOL", upgraded))
     transaction, found = begin(log)
     files = found.files()
     without = files.filter(files.column("baseRowId").is_null())
@@ -194,7 +195,7 @@ def _backfill(log: TableLog, snapshot: Snapshot) -> None:
     at = without.schema.get_field_index("dataChange")
     unchanged = pa.array([False] * without.num_rows, pa.bool_())
     adds = without.set_column(at, without.schema.field(at), unchanged)
-    transaction.commit(operation=Operation("ROW TRACKING BACKFILL", {"batchId": 0}), adds=adds)
+    transaction.commit(operation=Operation("ROW TRACKING BACKFILL", {"batchId": "0"}), adds=adds)
 
 
 def _numbered(log: TableLog) -> tuple[Transaction, Snapshot]:
@@ -215,15 +216,17 @@ def _numbered(log: TableLog) -> tuple[Transaction, Snapshot]:
 # ---------------------------------------------------------------------------- constraints
 
 
-def drop_constraint(log: TableLog, name: str, *, if_exists: bool = False) -> Committed | None:
-    """DROP CONSTRAINT; None where there is none and ``if_exists`` says that this is no error."""
+def drop_constraint(log: TableLog, name: str, *, if_exists: bool = False) -> Committed:
+    """DROP CONSTRAINT; where there is none it is an error, unless ``if_exists`` says otherwise."""
     transaction, snapshot = begin(log)
     key = constraints.constraint_key(name)
     before = snapshot.metadata.configuration
     found = next((k for k in before if k.lower() == key.lower()), None)
     if found is None:
         if if_exists:
-            return None
+            # Nothing changes, and the history tells that it was asked for, as Delta's does.
+            absent = Operation("DROP CONSTRAINT", {"name": name, "existed": "false"})
+            return transaction.commit(operation=absent)
         known = ", ".join(constraints.check_constraints(before)) or "none"
         raise AlterRefusedError(
             f"There is no constraint {name}; the table has {known}.",
@@ -242,6 +245,8 @@ def drop_constraint(log: TableLog, name: str, *, if_exists: bool = False) -> Com
 def cluster_by(log: TableLog, columns: Sequence[str]) -> Committed | None:
     """CLUSTER BY (columns), or by none; existing files wait for the next OPTIMIZE."""
     transaction, snapshot = begin(log)
+    for column in columns:
+        resolve(snapshot.schema, split_path(column), log.settings().case_sensitive)
     paths = clustering.resolve(snapshot.metadata, columns, log.settings().clustering_columns)
     old = clustering.clustering_columns(snapshot)
     if old == paths and (clustering.is_clustered(snapshot) or not paths):

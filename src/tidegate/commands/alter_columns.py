@@ -15,11 +15,13 @@ from tidegate.commands.alter import begin
 from tidegate.commands.alter_names import refuse_dependents
 from tidegate.commands.schema_edits import (
     FIRST,
+    described,
     edit,
     holder_of,
     inserted,
     put_inside,
     resolve,
+    spelt_position,
     without,
 )
 from tidegate.errors import AlterRefusedError, ManualEnablementError
@@ -34,6 +36,7 @@ from tidegate.schema.columns import (
 from tidegate.schema.lengths import KEY as LENGTHS
 from tidegate.schema.lengths import as_strings, with_length, without_lengths
 from tidegate.schema.paths import Path, join_path, split_path
+from tidegate.schema.stored import check_types
 from tidegate.schema.types import (
     STRING,
     VOID,
@@ -77,19 +80,20 @@ def parse_position(text: str | None) -> str | None:
 def add_columns(log: TableLog, columns: Sequence[NewColumn]) -> Committed:
     """ADD COLUMNS. Rows that are there have null in them."""
     transaction, snapshot = begin(log)
-    schema = snapshot.schema
+    schema, exact = snapshot.schema, log.settings().case_sensitive
     for column in columns:
         _check_new(column)
         parent = column.parent
         if parent:
-            found = resolve(schema, parent)
+            found = resolve(schema, parent, exact)
             if not isinstance(found[1].type, StructType):
                 raise AlterRefusedError(
                     f"{join_path(parent)} is {found[1].type}, which has no columns inside.",
                     errorClass="DELTA_ADD_COLUMN_PARENT_NOT_STRUCT",
                 )
             parent = found[0]
-        schema = edit(schema, parent, partial(inserted, field=column.field, position=column.position))
+        put = partial(inserted, field=column.field, position=column.position, exact=exact)
+        schema = edit(schema, parent, put)
     twice = duplicate_columns(schema)
     if twice:
         raise AlterRefusedError(
@@ -97,11 +101,12 @@ def add_columns(log: TableLog, columns: Sequence[NewColumn]) -> Committed:
             table=log.url,
             errorClass="FIELD_ALREADY_EXISTS",
         )
+    check_types(schema)
     transaction.update_metadata(snapshot.metadata.with_schema(schema))
     shown = [
         {
-            "column": {**_shown(c.field), "name": join_path((*c.parent, c.field.name))},
-            **({} if c.position is None else {"position": c.position}),
+            "column": {**described(c.field), "name": join_path((*c.parent, c.field.name))},
+            **({} if c.position is None else {"position": spelt_position(c.position)}),
         }
         for c in columns
     ]
@@ -110,9 +115,10 @@ def add_columns(log: TableLog, columns: Sequence[NewColumn]) -> Committed:
 
 def _check_new(column: NewColumn) -> None:
     field = column.field
-    if not field.nullable:
+    strict = [join_path(path) for path, inner in StructType((field,)).walk() if not inner.nullable]
+    if strict:
         raise AlterRefusedError(
-            f"The new column {field.name} may not be null, but rows that are there would have null in it.",
+            f"The new column {strict[0]} may not be null, but rows that are there would have null in it.",
             hint="Add it, fill it, then set it NOT NULL.",
             errorClass="DELTA_OPERATION_NOT_ALLOWED",
         )
@@ -147,7 +153,8 @@ class ColumnChange:
 
 def altered(snapshot: Snapshot, name: str, change: ColumnChange) -> tuple[Metadata, Path]:
     """The metadata after ``change``, or the reason why not. Whether rows allow it is not asked here."""
-    path, field = resolve(snapshot.schema, split_path(name))
+    exact = snapshot.log.settings().case_sensitive
+    path, field = resolve(snapshot.schema, split_path(name), exact)
     if IDENTITY_START in field.metadata and (change.type not in (None, field.type) or change.default):
         raise AlterRefusedError(
             f"The column {join_path(path)} is an identity column: ALTER TABLE ALTER COLUMN is not supported "
@@ -172,7 +179,7 @@ def altered(snapshot: Snapshot, name: str, change: ColumnChange) -> tuple[Metada
         s = StructType(tuple(new if f.name == path[-1] else f for f in s.fields))
         if change.position in (None, f".{path[-1]}"):
             return s
-        return inserted(without(s, path[-1]), new, change.position)
+        return inserted(without(s, path[-1]), new, change.position, exact)
 
     return snapshot.metadata.with_schema(edit(snapshot.schema, path[:-1], replaced)), path
 
@@ -270,17 +277,7 @@ def change_operation(metadata: Metadata, path: Path, position: str | None) -> Op
     """What the history says of a changed column."""
     found = metadata.schema.find(path)
     assert found is not None
-    shown = {"column": {**_shown(found), "name": join_path(path)}}
-    return Operation("CHANGE COLUMN", shown if position is None else {**shown, "position": position})
-
-
-# ---------------------------------------------------------------------------- schemas
-
-
-def _shown(field: StructField) -> dict[str, object]:
-    return {
-        "name": field.name,
-        "type": field.type.json_value(),
-        "nullable": field.nullable,
-        "metadata": dict(field.metadata),
-    }
+    shown: dict[str, object] = {"column": {**described(found), "name": join_path(path)}}
+    if position is not None:
+        shown["position"] = spelt_position(position)
+    return Operation("CHANGE COLUMN", shown)

@@ -32,28 +32,17 @@ from tidegate.transaction.transaction import Committed
 def drop_columns(log: TableLog, names: Iterable[str], *, if_exists: bool = False) -> Committed | None:
     """DROP COLUMNS: from the schema alone; files keep what they have."""
     transaction, snapshot = begin(log)
-    schema = snapshot.schema
+    schema, exact = snapshot.schema, log.settings().case_sensitive
     _need_mapping(snapshot, "dropped")
     dropped: list[str] = []
     for name in names:
-        if if_exists and schema.resolve(name) is None:
+        there = schema.resolve(name)
+        if if_exists and (there is None or (exact and there[0] != split_path(name))):
             continue
-        path, _ = resolve(schema, split_path(name))
+        path, _ = resolve(schema, split_path(name), exact)
         refuse_dependents(snapshot, path, "dropped")
         _check_struct(schema, path, log.url)
-        if any(path == c[: len(path)] for c in clustering_columns(snapshot)):
-            raise AlterRefusedError(
-                f"The table is clustered by {join_path(path)}.",
-                table=log.url,
-                hint="Cluster it by other columns first.",
-                errorClass="DELTA_UNSUPPORTED_DROP_CLUSTERING_COLUMN",
-            )
-        if path[0].lower() in {c.lower() for c in snapshot.partition_columns}:
-            raise AlterRefusedError(
-                f"The table is partitioned by {path[0]}, which cannot be dropped.",
-                table=log.url,
-                errorClass="DELTA_UNSUPPORTED_DROP_PARTITION_COLUMN",
-            )
+        refuse_listed(snapshot, path)
         schema = edit(schema, path[:-1], partial(without, name=path[-1]))
         dropped.append(join_path(path))
     if not dropped:
@@ -67,9 +56,26 @@ def drop_columns(log: TableLog, names: Iterable[str], *, if_exists: bool = False
         )
     metadata = snapshot.metadata.with_schema(schema)
     for name in dropped:
-        metadata = _with_indexed(metadata, split_path(name), None)
+        metadata = with_indexed(metadata, split_path(name), None)
     transaction.update_metadata(metadata)
     return transaction.commit(operation=Operation("DROP COLUMNS", {"columns": dropped}))
+
+
+def refuse_listed(snapshot: Snapshot, path: Path) -> None:
+    """Refuse to drop a column that the table is clustered or partitioned by."""
+    if any(path == c[: len(path)] for c in clustering_columns(snapshot)):
+        raise AlterRefusedError(
+            f"The table is clustered by {join_path(path)}.",
+            table=snapshot.url,
+            hint="Cluster it by other columns first.",
+            errorClass="DELTA_UNSUPPORTED_DROP_CLUSTERING_COLUMN",
+        )
+    if path[0].lower() in {c.lower() for c in snapshot.partition_columns}:
+        raise AlterRefusedError(
+            f"The table is partitioned by {path[0]}, which cannot be dropped.",
+            table=snapshot.url,
+            errorClass="DELTA_UNSUPPORTED_DROP_PARTITION_COLUMN",
+        )
 
 
 def _check_struct(schema: StructType, path: Path, table: str) -> None:
@@ -92,7 +98,7 @@ def _check_struct(schema: StructType, path: Path, table: str) -> None:
         )
 
 
-def _with_indexed(metadata: Metadata, path: Path, new: str | None) -> Metadata:
+def with_indexed(metadata: Metadata, path: Path, new: str | None) -> Metadata:
     """The columns that are to have statistics, with one renamed, or gone without a new name."""
     key = properties.DATA_SKIPPING_STATS_COLUMNS.key
     if not metadata.configuration.get(key):
@@ -118,7 +124,7 @@ def rename_column(log: TableLog, name: str, new_name: str) -> Committed:
     """RENAME COLUMN, at any level; the new name is that of the last level alone."""
     transaction, snapshot = begin(log)
     _need_mapping(snapshot, "renamed")
-    path, _ = resolve(snapshot.schema, split_path(name))
+    path, _ = resolve(snapshot.schema, split_path(name), log.settings().case_sensitive)
     if holder_of(snapshot.schema, path) != path:
         raise AlterRefusedError(f"{join_path(path)} has no name that could be changed.", table=log.url)
     new = split_path(new_name)
@@ -126,7 +132,7 @@ def rename_column(log: TableLog, name: str, new_name: str) -> Committed:
         raise AlterRefusedError("A column cannot be moved into another one by a rename.", table=log.url)
     refuse_dependents(snapshot, path, "renamed")
     schema = edit(snapshot.schema, path[:-1], lambda s: renamed(s, path[-1], new[-1]))
-    if duplicate_columns(schema):
+    if duplicate_columns(schema) or new[-1].lower() == path[-1].lower():
         raise AlterRefusedError(
             f"There is a column {new_name} already.",
             table=log.url,
@@ -138,7 +144,7 @@ def rename_column(log: TableLog, name: str, new_name: str) -> Committed:
     metadata = msgspec.structs.replace(
         snapshot.metadata, schema_string=schema.to_json(), partition_columns=partitions
     )
-    transaction.update_metadata(_with_indexed(metadata, path, new[-1]))
+    transaction.update_metadata(with_indexed(metadata, path, new[-1]))
     parameters = {"oldColumnPath": join_path(path), "newColumnPath": join_path((*path[:-1], new[-1]))}
     return transaction.commit(operation=Operation("RENAME COLUMN", parameters))
 
@@ -155,8 +161,11 @@ def _need_mapping(snapshot: Snapshot, what: str) -> None:
         )
 
 
-def refuse_dependents(snapshot: Snapshot, path: Path, what: str) -> None:
-    """Refuse to touch a column that a constraint or a generated column speaks of."""
+def refuse_dependents(snapshot: Snapshot, path: Path, what: str, left: StructType | None = None) -> None:
+    """Refuse to touch a column that a constraint or a generated column speaks of.
+
+    Generated columns that are not ``left`` go too, and do not count.
+    """
     metadata = snapshot.metadata
     checks = [n for n, sql in check_constraints(metadata.configuration).items() if speaks_of(sql, path)]
     if checks:
@@ -166,7 +175,11 @@ def refuse_dependents(snapshot: Snapshot, path: Path, what: str) -> None:
             hint="Drop them first.",
             errorClass="DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE",
         )
-    made = [g.name for g in generated_columns(metadata.schema) if speaks_of(g.expression, path)]
+    made = [
+        g.name
+        for g in generated_columns(metadata.schema)
+        if speaks_of(g.expression, path) and (left is None or left.field(g.name) is not None)
+    ]
     if made:
         raise AlterRefusedError(
             f"The column {join_path(path)} cannot be {what}: {', '.join(made)} are generated from it.",

@@ -35,6 +35,7 @@ def add_constraint(spark: SparkSession, log: TableLog, name: str, expression: st
         raise AlterRefusedError(
             f"Cannot use '{name}' as the name of a CHECK constraint: lengths are checked by it.",
             table=log.url,
+            errorClass="DELTA_INVALID_CONSTRAINT_NAME",
         )
     if constraint_key(name).lower() in {k.lower() for k in before}:
         raise AlterRefusedError(
@@ -74,8 +75,7 @@ def alter_column(spark: SparkSession, log: TableLog, name: str, change: ColumnCh
         return None
     transaction.read_table()
     column = join_path(split_path(name))
-    inside = f"{join_path(path[:-1])} IS NOT NULL AND " if len(path) > 1 else ""
-    bad = _count(spark, snapshot, f"{inside}{column} IS NULL")
+    bad = _count(spark, snapshot, f"{column} IS NULL")
     if bad:
         raise InvariantViolationException(
             f"{bad} rows of the table have null in {column}.",

@@ -2,7 +2,8 @@
 
 A name may lead into structs (``a.b.c``); what is not named keeps its value. Values are cast as Spark
 stores them, structs by name, field by field, and a struct that is null stays null. Names that are missing,
-given twice or lead into an array, and values that hold an aggregate or a subquery, are refused first.
+given twice or lead into an array, and values that hold an aggregate or more than one row, are refused first.
+The session's store assignment policy says what becomes of a value whose type is not the column's.
 """
 
 from __future__ import annotations
@@ -18,11 +19,16 @@ from pyspark.sql import functions as F
 from tidegate.errors import PredicateError, SchemaInvalidError
 from tidegate.schema.paths import Path, join_path, split_path
 from tidegate.schema.types import VOID, ArrayType, DataType, MapType, StructField, StructType
-from tidegate.spark.expressions import PROBE, as_column, shown, strange_values
+from tidegate.spark.expressions import CORRELATED, PREDICATE, PROBE, as_column, shown, strange_values
 from tidegate.spark.scan.projection import spark_type
+from tidegate.spark.write.casts import Casts, cast_to
 from tidegate.spark.write.fit import schema_of
 
 Value = str | Column
+_STRANGE = {
+    CORRELATED: "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.UNSUPPORTED_CORRELATED_SCALAR_SUBQUERY",
+    PREDICATE: "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.UNSUPPORTED_IN_EXISTS_SUBQUERY",
+}
 
 
 @dataclass(frozen=True)
@@ -30,8 +36,7 @@ class Assignment:
     """One column or field (in the table's case), the value it gets, and that value's type.
 
     With ``missing`` the value's structs may lack fields, which become null, or with ``keeps`` stay
-    what they were. With ``checked`` a value that is lost in a cast is refused, though Spark's casts would
-    give null or another number.
+    what they were. ``casts`` says how the value gets the column's type.
     """
 
     path: Path
@@ -39,28 +44,30 @@ class Assignment:
     type: DataType
     missing: bool = False
     keeps: bool = False
-    checked: bool = False
+    casts: Casts = "spark"
 
 
-def checks_casts(spark: SparkSession) -> bool:
-    """Whether casts are to be checked by us: a value is stored whole or not at all, in ANSI mode and without.
+def names_exactly(spark: SparkSession) -> bool:
+    """Whether the session tells names apart by their case."""
+    return (spark.conf.get("spark.sql.caseSensitive", "false") or "").lower() == "true"
 
-    In ANSI mode Spark sees to it itself; under the store assignment policy LEGACY nobody does.
+
+def target_path(name: str, schema: StructType, alias: str | None, exact: bool) -> Path | None:
+    """The column that ``name`` means, in the schema's case, without the table's alias; None if none.
+
+    With ``exact`` the name is to be written as in the schema.
     """
-    if (spark.conf.get("spark.sql.ansi.enabled", "true") or "").lower() == "true":
-        return False
-    return (spark.conf.get("spark.sql.storeAssignmentPolicy", "ANSI") or "").upper() != "LEGACY"
-
-
-def target_path(name: str, schema: StructType, alias: str | None) -> Path | None:
-    """The column that ``name`` means, in the schema's case, without the table's alias; None if none."""
     path = split_path(name)
-    if alias is not None and len(path) > 1 and path[0].casefold() == alias.casefold():
+    if alias is not None and len(path) > 1 and _same_name(path[0], alias, exact):
         found = schema.resolve(path[1:])
-        if found is not None:
+        if found is not None and not (exact and found[0] != path[1:]):
             return found[0]
     found = schema.resolve(path)
-    return None if found is None else found[0]
+    return None if found is None or (exact and found[0] != path) else found[0]
+
+
+def _same_name(a: str, b: str, exact: bool) -> bool:
+    return a == b if exact else a.casefold() == b.casefold()
 
 
 def no_target(name: str, schema: StructType, what: str, alias: str | None = None) -> SchemaInvalidError:
@@ -121,7 +128,10 @@ def check_paths(paths: Iterable[Path], schema: StructType, what: str) -> None:
 
 
 def typed(frame: DataFrame, values: Sequence[Value], what: str) -> list[DataType]:
-    """The types of values over the columns of ``frame``; aggregates and subqueries are refused."""
+    """The types of values over the columns of ``frame``; aggregates and the like are refused.
+
+    A subquery may stand in for one value that is the same for all rows.
+    """
     if not values:
         return []
     names = [f"__tidegate_value_{i}" for i in range(len(values))]
@@ -134,11 +144,9 @@ def typed(frame: DataFrame, values: Sequence[Value], what: str) -> list[DataType
         if (e.getCondition() or "").startswith("MISSING_GROUP_BY"):
             raise _refused(what, values, "an aggregate", "DELTA_AGGREGATION_NOT_SUPPORTED") from e
         raise
-    strange = strange_values(probe, [shown(v) for v in values])
+    strange = strange_values(probe, [shown(v) for v in values], scalars=True)
     if strange is not None:
-        subquery = strange == "a subquery"
-        name = "DELTA_UNSUPPORTED_SUBQUERY" if subquery else "DELTA_UNSUPPORTED_EXPRESSION"
-        raise _refused(what, values, strange, name)
+        raise _refused(what, values, strange, _STRANGE.get(strange, "DELTA_UNSUPPORTED_EXPRESSION"))
     return [f.type for f in schema.fields[1:]]
 
 
@@ -188,7 +196,7 @@ def _value(
     if whole:
         a = whole[0]
         was = old if a.keeps else None
-        return stored_as(a.column, a.type, field.type, path, a.missing, was, have, a.checked)
+        return stored_as(a.column, a.type, field.type, path, a.missing, was, have, a.casts)
     if not assigned:
         if old is None:
             return _null(field.type)
@@ -212,33 +220,23 @@ def stored_as(
     missing: bool = False,
     old: Column | None = None,
     old_type: DataType = VOID,
-    checked: bool = False,
+    casts: Casts = "spark",
 ) -> Column:
     """A value as the table stores it. With ``missing`` a struct may lack fields: they become what they
-    were in ``old``, or null. With ``checked`` nothing may be lost in casts."""
+    were in ``old``, or null."""
     if have == VOID:
         return _null(want)
     if same(have, want):
         return column
     if isinstance(have, StructType) and isinstance(want, StructType):
-        return _struct_as(column, have, want, path, missing, old, old_type, checked)
-    inner = partial(stored_as, path=path, missing=missing, checked=checked)
+        return _struct_as(column, have, want, path, missing, old, old_type, casts)
+    inner = partial(stored_as, path=path, missing=missing, casts=casts)
     if isinstance(have, ArrayType) and isinstance(want, ArrayType):
         return F.transform(column, lambda x: inner(x, have.element, want.element))
     if isinstance(have, MapType) and isinstance(want, MapType):
         keyed = F.transform_keys(column, lambda k, _: inner(k, have.key, want.key))
         return F.transform_values(keyed, lambda _, v: inner(v, have.value, want.value))
-    return _cast(column, want, path, checked)
-
-
-def _cast(column: Column, want: DataType, path: Path, checked: bool) -> Column:
-    if not checked:
-        return column.cast(spark_type(_loose(want)))
-    tried = column.try_cast(spark_type(_loose(want)))
-    words = (
-        f"[DELTA_CAST_OVERFLOW_IN_TABLE_WRITE] A value does not fit into {join_path(path)}, which is {want}."
-    )
-    return F.when(column.isNull() | tried.isNotNull(), tried).otherwise(F.raise_error(F.lit(words)))
+    return cast_to(column, have, _loose(want), path, casts)
 
 
 def _struct_as(
@@ -249,7 +247,7 @@ def _struct_as(
     missing: bool,
     old: Column | None,
     old_type: DataType,
-    checked: bool,
+    casts: Casts,
 ) -> Column:
     extra = [f.name for f in have.fields if want.field(f.name) is None]
     lacking = [f.name for f in want.fields if have.field(f.name) is None]
@@ -268,7 +266,7 @@ def _struct_as(
         inner = (*path, f.name)
         if found is not None:
             given = column.getField(found.name)
-            value = stored_as(given, found.type, f.type, inner, missing, was, kind, checked)
+            value = stored_as(given, found.type, f.type, inner, missing, was, kind, casts)
         elif was is not None:
             value = stored_as(was, kind, f.type, inner, missing=True)
         else:
@@ -316,18 +314,18 @@ def assignments_of(
     given: Mapping[str, Value],
     alias: str | None,
     what: str,
-    checked: bool,
+    casts: Casts,
 ) -> list[Assignment]:
     """The assignments that a user gave by name, their values over the columns of ``frame``."""
-    paths = []
+    paths, exact = [], names_exactly(frame.sparkSession)
     for name in given:
-        path = target_path(name, schema, alias)
+        path = target_path(name, schema, alias, exact)
         if path is None:
             raise no_target(name, schema, what, alias)
         paths.append(path)
     check_paths(paths, schema, what)
     types = typed(frame, list(given.values()), what)
     return [
-        Assignment(path, as_column(value), kind, checked=checked)
+        Assignment(path, as_column(value), kind, casts=casts)
         for path, value, kind in zip(paths, given.values(), types, strict=True)
     ]

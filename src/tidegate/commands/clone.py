@@ -80,7 +80,6 @@ def clone(
     parameters = {
         "source": called or f"delta.`{location(source.url)}`",
         "sourceVersion": snapshot.version,
-        "isShallow": "true",
     }
     return publish(
         target,

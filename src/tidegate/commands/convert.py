@@ -120,7 +120,7 @@ def convert_folder(
     parameters = {
         "numFiles": count,
         "partitionedBy": list(found.partition_columns),
-        "collectStats": str(how.statistics).lower(),
+        "collectStats": how.statistics,
         **({} if known is None else {"catalogTable": known.name}),
         "sourceFormat": "parquet",
     }
@@ -356,7 +356,7 @@ def clone_parquet(
         configuration=props.validate(dict(properties or {})),
     )
     name = called or f"parquet.`{location(source.url)}`"
-    parameters = {"source": name, "sourceVersion": -1, "isShallow": "true"}
+    parameters = {"source": name, "sourceVersion": -1}
     return publish(
         target, found.adds, metadata, None, parameters, replace=replace, if_not_exists=if_not_exists
     )

@@ -182,7 +182,7 @@ def _merge_properties(log: TableLog, known: Known, *, checks: bool) -> None:
     parameters = {
         "numFiles": 0,
         "partitionedBy": [],
-        "collectStats": "false",
+        "collectStats": False,
         "catalogTable": known.name,
         "sourceFormat": "parquet",
     }

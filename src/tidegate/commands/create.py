@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import msgspec
@@ -18,15 +18,32 @@ from tidegate import properties
 from tidegate.commands import clustering
 from tidegate.commands.lowering import lowered, settle
 from tidegate.commands.removes import as_removes
-from tidegate.errors import NotATableError, PropertyError, SchemaInvalidError, TableExistsError
+from tidegate.commands.schema_edits import check_indexed
+from tidegate.errors import (
+    ManualEnablementError,
+    NotATableError,
+    OptionError,
+    PropertyError,
+    SchemaInvalidError,
+    TableExistsError,
+)
 from tidegate.log.actions import Action
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
 from tidegate.protocol import negotiate
-from tidegate.schema.columns import generated_columns, identity_columns
+from tidegate.schema.columns import (
+    default_columns,
+    generated_columns,
+    identity_columns,
+    unenforced_not_null,
+    users_metadata,
+    without_unenforced,
+)
 from tidegate.schema.mapping import mapping_mode
 from tidegate.schema.names import check_partitions_once
+from tidegate.schema.paths import join_path
+from tidegate.schema.stored import check_types
 from tidegate.schema.types import LONG, StructType, duplicate_columns
 from tidegate.transaction.pending import Operation
 from tidegate.transaction.transaction import Committed, Transaction
@@ -74,7 +91,17 @@ def create(
             hint="Use createOrReplace to make it.",
             errorClass="TABLE_OR_VIEW_NOT_FOUND",
         )
+    if mode in ("replace", "createOrReplace") and not definition.schema.fields:
+        raise SchemaInvalidError(
+            f"{definition.name or log.url} is to be replaced by a table without columns.",
+            table=log.url,
+            hint="Say which columns it is to have, or fill it AS SELECT.",
+            errorClass="DELTA_SCHEMA_NOT_PROVIDED",
+        )
+    if not exists and mode != "createOrReplace":
+        check_empty(log, definition.name, has_columns=bool(definition.schema.fields))
     most = log.settings().clustering_columns
+    definition = replace(definition, schema=_enforced(definition.schema, log.settings().unenforced_not_null))
     metadata = metadata_of(definition, most)
     parameters = {
         "partitionBy": list(metadata.partition_columns),
@@ -92,6 +119,13 @@ def create(
         replace_metadata(
             transaction, transaction.snapshot, metadata, defaults, lowers_protocol=lowers_protocol
         )
+    if default_columns(metadata.schema) and not transaction.protocol.supports("allowColumnDefaults"):
+        raise ManualEnablementError(
+            "The table does not have the feature allowColumnDefaults, so its columns have no defaults.",
+            table=log.url,
+            hint="Add the property delta.feature.allowColumnDefaults = supported.",
+            errorClass="WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED",
+        )
     if definition.cluster_by or (
         transaction.snapshot is not None and clustering.is_clustered(transaction.snapshot)
     ):
@@ -102,6 +136,35 @@ def create(
     committed = transaction.commit(actions, operation, removes=removes)
     settle(committed, transaction.snapshot)
     return committed
+
+
+def check_empty(log: TableLog, name: str | None, *, has_columns: bool = True) -> None:
+    """A new table begins where there are no files: those of another format would not be in it."""
+    inside = f"{log.log_dir}/"
+    if all(f.name.startswith(inside) for f in log.store.list_from("", recursive=True)):
+        return
+    name = name or log.url
+    if not has_columns:
+        raise NotATableError(
+            f"{name} has no columns to be made with, and there are files but no log where it is to be.",
+            table=log.url,
+            hint="CONVERT TO DELTA makes a table of parquet files.",
+            errorClass="DELTA_CREATE_EXTERNAL_TABLE_WITHOUT_TXN_LOG",
+        )
+    raise TableExistsError(
+        f"{name} cannot be made here: there are files already, and no log.",
+        table=log.url,
+        hint="Take an empty place; CONVERT TO DELTA makes a table of parquet files.",
+        errorClass="DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
+    )
+
+
+def not_bucketed(name: str) -> OptionError:
+    return OptionError(
+        f"{name} cannot be bucketed: Delta tables have no buckets.",
+        hint="Partition it, or cluster it with CLUSTER BY.",
+        errorClass="DELTA_OPERATION_NOT_ALLOWED_DETAIL",
+    )
 
 
 def existing(log: TableLog) -> Snapshot | None:
@@ -127,18 +190,31 @@ def check_same(snapshot: Snapshot, definition: Definition) -> None:
         )
 
     if definition.schema.fields:
-        there = [(f.name.lower(), f.type) for f in snapshot.schema.fields]
-        if there != [(f.name.lower(), f.type) for f in definition.schema.fields]:
+        there, described = _told(snapshot.schema), _told(definition.schema)
+        if there != described:
+            which = [n for n in {**there, **described} if there.get(n) != described.get(n)]
             shown = ", ".join(snapshot.schema.names), ", ".join(definition.schema.names)
-            raise differs("columns", *shown, "DELTA_CREATE_TABLE_SCHEME_MISMATCH")
+            raise differs(f"columns ({', '.join(which)})", *shown, "DELTA_CREATE_TABLE_SCHEME_MISMATCH")
+        made, asked_for = (
+            {g.name.lower(): g.expression for g in generated_columns(s)}
+            for s in (snapshot.schema, definition.schema)
+        )
+        if made != asked_for:
+            raise differs("generated columns", made, asked_for, "DELTA_CREATE_TABLE_SCHEME_MISMATCH")
         if [c.lower() for c in definition.partition_by] != [c.lower() for c in snapshot.partition_columns]:
             parts = list(snapshot.partition_columns), list(definition.partition_by)
             raise differs("partition columns", *parts, "DELTA_CREATE_TABLE_WITH_DIFFERENT_PARTITIONING")
     have = snapshot.metadata.configuration
-    asked = {k: v for k, v in definition.properties.items() if have.get(k) != v}
+    wanted = properties.validate(dict(definition.properties))
+    asked = {k: v for k, v in wanted.items() if have.get(k) != v}
     if asked:
         shown_properties = {k: have.get(k) for k in asked}, asked
         raise differs("properties", *shown_properties, "DELTA_CREATE_TABLE_WITH_DIFFERENT_PROPERTY")
+
+
+def _told(schema: StructType) -> dict[str, object]:
+    """What a description says of the columns, whatever their order: type, nulls and what users attached."""
+    return {f.name.lower(): (f.type, f.nullable, users_metadata(f)) for f in schema.fields}
 
 
 def metadata_of(definition: Definition, most_clustering: int) -> Metadata:
@@ -164,7 +240,21 @@ def metadata_of(definition: Definition, most_clustering: int) -> Metadata:
         configuration=configuration,
     )
     clustering.resolve(metadata, definition.cluster_by, most_clustering)
+    check_indexed(metadata)
     return metadata
+
+
+def _enforced(schema: StructType, lenient: bool) -> StructType:
+    """The schema without NOT NULL inside arrays and maps, which no write checks; refused, or left out."""
+    inside = unenforced_not_null(schema)
+    if inside and not lenient:
+        raise SchemaInvalidError(
+            f"{join_path(inside[0])} is NOT NULL inside an array or a map, where it would not be checked.",
+            hint="Leave it out; where "
+            "spark.databricks.delta.constraints.allowUnenforcedNotNull.enabled is true, that is done here.",
+            errorClass="DELTA_NESTED_NOT_NULL_CONSTRAINT",
+        )
+    return without_unenforced(schema) if inside else schema
 
 
 def replace_metadata(
@@ -206,6 +296,7 @@ def _check_schema(schema: StructType, partition_by: Sequence[str]) -> None:
         raise SchemaInvalidError(
             f"The table has columns twice: {', '.join(twice)}.", errorClass="COLUMN_ALREADY_EXISTS"
         )
+    check_types(schema)
     check_partitions_once(partition_by)
     missing = [c for c in partition_by if schema.field(c) is None]
     if missing:

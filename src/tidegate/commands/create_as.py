@@ -14,10 +14,11 @@ from pyspark.sql import DataFrame
 from tidegate.commands import clustering, create
 from tidegate.commands.create import Definition, Mode
 from tidegate.commands.lowering import settle
+from tidegate.commands.once import Once
 from tidegate.commands.options import WRITE, Options, table_properties
 from tidegate.commands.removes import as_removes
 from tidegate.commands.write import write_metrics
-from tidegate.errors import NotATableError, TableExistsError
+from tidegate.errors import NotATableError, OptionError, TableExistsError
 from tidegate.log.actions import Action
 from tidegate.schema.types import StructType
 from tidegate.spark.confs import conf, log_at
@@ -51,11 +52,18 @@ def create_as(
     defaults: Mapping[str, str] | None = None,
     managed: bool = False,
 ) -> Committed | None:
-    """Make the table at ``url`` from the rows of ``frame``; None if there is one that is to stay.
+    """Make the table at ``url`` from the rows of ``frame``; None if it is to stay as it is.
 
     ``schema`` is the table's where it says more than the data does: comments, constraints, defaults.
     """
     given = Options(options or {}, WRITE)
+    for option in ("replaceOn", "replaceUsing"):
+        if given.get(option) is not None:
+            raise OptionError(
+                f"{option} replaces rows of a table that is there; it does not go with making one.",
+                hint="Leave it out, or overwrite the table.",
+                errorClass="DELTA_DFV2_CREATE_REPLACE_INCOMPATIBLE_REPLACE_ON_OR_USING",
+            )
     transaction = Transaction.begin(log_at(frame.sparkSession, url), defaults=defaults)
     snapshot = transaction.snapshot
     if snapshot is not None and mode == "create":
@@ -74,9 +82,12 @@ def create_as(
             hint="Use createOrReplace to make it.",
             errorClass="TABLE_OR_VIEW_NOT_FOUND",
         )
+    once = Once.of(frame.sparkSession, given)
+    if once.is_done(transaction):
+        return None
     schema = schema_of(frame) if schema is None else schema
     check_columns(schema, tuple(partition_by))
-    check_storable(schema)
+    check_storable(schema, partition_by)
     asked = {**table_properties(frame.sparkSession, options), **(properties or {})}
     definition = Definition(schema, partition_by, cluster_by, asked, name, comment)
     most = transaction.log.settings().clustering_columns
@@ -88,7 +99,7 @@ def create_as(
         removes = as_removes(transaction.files(), transaction.log.clock())
         lowers = conf(frame.sparkSession, "replace.protocolDowngradeAllowed", False)
         create.replace_metadata(transaction, snapshot, metadata, defaults, lowers_protocol=lowers)
-    actions: list[Action] = []
+    actions: list[Action] = once.actions(transaction)
     if cluster_by or (snapshot is not None and clustering.is_clustered(snapshot)):
         columns = clustering.resolve(transaction.metadata, cluster_by, most)
         actions.append(clustering.domain(transaction.metadata, columns))
@@ -109,5 +120,6 @@ def create_as(
         metrics=write_metrics(adds, removes),
         user_metadata=given.get("userMetadata"),
     )
+    once.settle()
     settle(committed, snapshot)
     return committed

@@ -14,8 +14,9 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from tidegate.errors import SchemaInvalidError
-from tidegate.schema.columns import GENERATION_EXPRESSION, default_columns
+from tidegate.schema.columns import GENERATION_EXPRESSION, IDENTITY_START, default_columns
 from tidegate.schema.types import (
+    BOOLEAN,
     BYTE,
     DATE,
     DOUBLE,
@@ -53,11 +54,20 @@ def check_defaults(spark: SparkSession, schema: StructType) -> None:
                 f"The column {field.name} has a default and is generated too.",
                 errorClass="GENERATED_COLUMN_WITH_DEFAULT_VALUE",
             )
+        if field.metadata.get(IDENTITY_START) is not None:
+            raise SchemaInvalidError(
+                f"The column {field.name} has a default and numbers the rows too.",
+                errorClass="IDENTITY_COLUMN_WITH_DEFAULT_VALUE",
+            )
         check_default(spark, field.name, field.type, default.current)
 
 
 def check_default(spark: SparkSession, name: str, want: DataType, text: str) -> None:
     """Refuse a default that is no value of a column of the type ``want``."""
+    if str(spark.conf.get("spark.sql.defaultColumn.enabled", "true")).lower() == "false":
+        raise _refused(
+            name, text, "is not allowed in this session", "UNSUPPORTED_DEFAULT_VALUE.WITH_SUGGESTION"
+        )
     # A column of no row's own beside it: an aggregate cannot stand there.
     nothing = spark.range(1).select(F.lit(1).alias(PROBE))
     try:
@@ -67,6 +77,8 @@ def check_default(spark: SparkSession, name: str, want: DataType, text: str) -> 
         condition = e.getCondition() or ""
         if condition.startswith("UNRESOLVED_COLUMN"):
             raise _refused(name, text, "speaks of columns", _INVALID + "NOT_CONSTANT") from e
+        if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
+            raise _refused(name, text, "holds a subquery", _INVALID + "SUBQUERY_EXPRESSION") from e
         if condition.startswith("MISSING_GROUP_BY"):
             raise _refused(name, text, "holds an aggregate", "UNSUPPORTED_EXPR_FOR_OPERATOR") from e
         raise
@@ -74,7 +86,8 @@ def check_default(spark: SparkSession, name: str, want: DataType, text: str) -> 
     if strange is not None:
         kind = _INVALID + "SUBQUERY_EXPRESSION" if "subquery" in strange else "UNSUPPORTED_EXPR_FOR_OPERATOR"
         raise _refused(name, text, f"holds {strange}", kind)
-    if not (_fits(given, want) or (_is_literal(text) and _is_kept(probe, given, want))):
+    is_value = _is_literal(text) and BOOLEAN not in (given, want)
+    if not (_fits(given, want) or (is_value and _is_kept(probe, given, want))):
         raise _refused(name, text, f"is {given}, the column {want}", _INVALID + "DATA_TYPE")
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from tidegate.commands import rows
 from tidegate.commands.auto_compact import after_write
 from tidegate.commands.conditions import Condition, condition_of, shape
+from tidegate.commands.once import Once
 from tidegate.errors import PredicateError
 from tidegate.files.predicate import conjunction
 from tidegate.files.skipping import evaluate_partitions
@@ -45,19 +46,24 @@ def delete(
     ``truncates`` is for the history: all rows were meant to go.
     """
     watch = rows.Watch()
+    once = Once.of(spark)
     transaction, snapshot = rows.begin(log)
     if condition is None:
+        if once.is_done(transaction):
+            return 0
         operation = Operation("TRUNCATE") if truncates else _operation(None)
-        return _whole_files(spark, transaction, transaction.files(), operation, watch)
+        return _whole_files(once, transaction, transaction.files(), operation, watch)
     frame = shape(spark, snapshot.schema, alias)
     found = condition_of(frame, condition, snapshot.schema, "The condition of DELETE", alias)
+    if once.is_done(transaction):
+        return 0
     candidates = snapshot.files(narrowing(spark, found.predicate, snapshot.partition_columns))
     decided = _decided(snapshot, candidates, found)
     if decided is not None:
         transaction.read_set = transaction.read_set.with_predicate(found.predicate)
         transaction.read_files(decided)
-        return _whole_files(spark, transaction, decided, _operation(found), watch)
-    return _rows(spark, transaction, snapshot, candidates, found, alias, watch)
+        return _whole_files(once, transaction, decided, _operation(found), watch)
+    return _rows(once, transaction, snapshot, candidates, found, alias, watch)
 
 
 def _decided(snapshot: Snapshot, files: pa.Table, condition: Condition) -> pa.Table | None:
@@ -82,7 +88,7 @@ def _operation(condition: Condition | None) -> Operation:
 
 
 def _whole_files(
-    spark: SparkSession,
+    once: Once,
     transaction: Transaction,
     files: pa.Table,
     operation: Operation,
@@ -91,8 +97,6 @@ def _whole_files(
     """Remove files by the log alone."""
     watch.lap("scanTimeMs")
     count = rows.total(rows.live_rows(files))
-    if files.num_rows == 0:
-        return 0
     changes = rows.removed(transaction, files)
     metrics = {
         "numRemovedFiles": changes.files,
@@ -106,17 +110,36 @@ def _whole_files(
         "rewriteTimeMs": 0,
         **watch.metrics(),
     }
-    committed = transaction.commit(
-        operation=operation,
-        removes=changes.removes,
-        metrics=rows.as_texts(metrics),
-    )
-    after_write(spark, transaction.log, committed)
+    _commit(once, transaction, operation, metrics, removes=changes.removes)
     return count
 
 
+def _commit(
+    once: Once,
+    transaction: Transaction,
+    operation: Operation,
+    metrics: dict[str, Any],
+    *,
+    removes: pa.Table,
+    adds: pa.Table | None = None,
+    cdcs: pa.Table | None = None,
+) -> None:
+    """Commit what goes; where nothing goes, an application's number does not move either."""
+    committed = transaction.commit_if_needed(
+        once.actions(transaction) if removes.num_rows else (),
+        operation,
+        adds=adds,
+        removes=removes,
+        cdcs=cdcs,
+        metrics=rows.as_texts(metrics),
+    )
+    if removes.num_rows:
+        once.settle()
+    after_write(once.spark, transaction.log, committed)
+
+
 def _rows(
-    spark: SparkSession,
+    once: Once,
     transaction: Transaction,
     snapshot: Snapshot,
     candidates: pa.Table,
@@ -125,6 +148,7 @@ def _rows(
     watch: rows.Watch,
 ) -> int | None:
     """Find the rows and take them out of their files."""
+    spark = once.spark
     found = places(spark, snapshot, candidates)
     matching = aliased(found.frame, alias).where(condition.column)
     with_vectors = rows.uses_vectors(spark, snapshot.metadata, "delete")
@@ -135,8 +159,6 @@ def _rows(
         counts = matched_by_file(matching)
         touched = sorted(counts)
     watch.lap("scanTimeMs")
-    if not touched:
-        return 0
     files = candidates.take(pa.array(touched, pa.int64()))
     note_read(transaction, found, condition, files)
     if with_vectors:
@@ -162,14 +184,7 @@ def _rows(
         **changes.vector_metrics(),
         **watch.metrics(),
     }
-    committed = transaction.commit(
-        operation=_operation(condition),
-        adds=adds,
-        removes=changes.removes,
-        cdcs=cdcs,
-        metrics=rows.as_texts(metrics),
-    )
-    after_write(spark, transaction.log, committed)
+    _commit(once, transaction, _operation(condition), metrics, removes=changes.removes, adds=adds, cdcs=cdcs)
     return deleted
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -29,6 +30,28 @@ def detail(snapshot: Snapshot, name: str | None = None) -> dict[str, Any]:
         "minReaderVersion": protocol.min_reader_version,
         "minWriterVersion": protocol.min_writer_version,
         "tableFeatures": sorted(protocol.features(snapshot.log.registry.rules)),
+    }
+
+
+def elsewhere(
+    place: str | None,
+    *,
+    format: str | None = None,
+    name: str | None = None,
+    comment: str | None = None,
+    created: datetime | None = None,
+    partition_columns: Sequence[str] | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """What is known of a table that has no log: what a catalog keeps of it, or no more than its place."""
+    return {
+        "format": format,
+        "name": name,
+        "description": comment,
+        "location": place,
+        "createdAt": created,
+        "partitionColumns": None if partition_columns is None else list(partition_columns),
+        "properties": dict(properties or {}),
     }
 
 

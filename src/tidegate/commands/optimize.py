@@ -101,7 +101,7 @@ def compact(
     found = binning.bins(chosen, snapshot.metadata, settings.max_file_size)
     if not found:
         return None
-    parameters = {"predicate": [], "zOrderBy": [], "clusterBy": [], "auto": str(auto).lower()}
+    parameters = {"predicate": [], "zOrderBy": [], "clusterBy": [], "auto": auto}
     plan = Plan(Operation("OPTIMIZE", parameters), found, files.num_rows)
     return _run(spark, transaction, snapshot, plan, settings)
 
@@ -163,7 +163,7 @@ def _plan(
         "predicate": [] if where is None else [where],
         "zOrderBy": [clustering.spelt(c) for c in paths],
         "clusterBy": [clustering.spelt(c) for c in columns],
-        "auto": "false",
+        "auto": False,
     }
     metadata = snapshot.metadata
     operation = Operation("OPTIMIZE", parameters)
@@ -171,7 +171,7 @@ def _plan(
         found = binning.bins(files, metadata, 1 << 62, single=True)
         return Plan(operation, found, files.num_rows, columns=tuple(paths))
     if columns:
-        operation = Operation("OPTIMIZE", {**parameters, "isFull": str(full).lower()})
+        operation = Operation("OPTIMIZE", {**parameters, "isFull": full})
         own = clustering.own_columns(snapshot)
         chosen = clustering.to_cluster(files, own, settings.min_cube_size, full=full)
         size = max(settings.min_cube_size, settings.target_cube_size)

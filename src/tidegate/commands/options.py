@@ -51,8 +51,6 @@ WRITE = frozenset(
 # What the session says where a write does not.
 _CONFS = {
     "mergeSchema": f"{confs.PREFIX}schema.autoMerge.enabled",
-    "txnAppId": f"{confs.PREFIX}write.txnAppId",
-    "txnVersion": f"{confs.PREFIX}write.txnVersion",
     "partitionOverwriteMode": "spark.sql.sources.partitionOverwriteMode",
 }
 _LOWER = frozenset({"mergeSchema", "partitionOverwriteMode"})
@@ -114,11 +112,6 @@ class Options:
                 )
             self._session.pop("partitionOverwriteMode", None)
         return self
-
-    def reset(self, spark: SparkSession) -> None:
-        """After a write whose idempotence the session's confs gave: they count for one write alone."""
-        if "txnVersion" in self._session and confs.conf(spark, "write.txnVersion.autoReset.enabled", False):
-            spark.conf.unset(_CONFS["txnVersion"])
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A switch that is true or false."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,6 +23,13 @@ def missing_files(log: TableLog, files: pa.Table) -> list[str]:
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="tidegate-presence") as pool:
         found = pool.map(lambda name: (name, _is_there(log, name)), sorted(names))
         return [name for name, there in found if not there]
+
+
+def is_folder(log: TableLog) -> bool:
+    """Whether there is anything at the place of a log that is not there; on a disk an empty folder too."""
+    if log.url.startswith("/"):
+        return os.path.exists(log.url)
+    return next(iter(log.store.list_from("", recursive=True)), None) is not None
 
 
 def _is_there(log: TableLog, name: str) -> bool:

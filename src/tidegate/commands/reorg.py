@@ -24,7 +24,7 @@ from tidegate.transaction.pending import Operation
 
 def purge(spark: SparkSession, log: TableLog, *, where: str | None = None) -> Optimized:
     """REORG TABLE ... APPLY (PURGE)."""
-    parameters = {"predicate": [] if where is None else [where], "applyPurge": "true"}
+    parameters = {"predicate": [] if where is None else [where], "applyPurge": True}
     return rewrite(spark, log, with_deleted_data, Operation("REORG", parameters), where=where)
 
 

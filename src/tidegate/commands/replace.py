@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from pyspark.errors import ParseException
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.commands import rows
 from tidegate.commands.conditions import Condition, condition_of, not_recognized, shape
-from tidegate.commands.delete import carried, matched_by_file, note_read
+from tidegate.commands.delete import aliased, carried, matched_by_file, note_read
 from tidegate.errors import OptionError, PredicateError
 from tidegate.files.skipping import evaluate_partitions
 from tidegate.log.columns import CDC_SCHEMA
@@ -32,28 +32,50 @@ from tidegate.spark.write.files import write_files
 from tidegate.spark.write.layout import CHANGE_TYPE
 from tidegate.transaction.transaction import Transaction
 
-_SOURCE = "__tidegate_source"
+_SOURCE, _TARGET = "__tidegate_source", "__tidegate_target"
+# What Spark says of names in a condition over both sides, and what Delta says of it.
+_NAMES = {
+    "AMBIGUOUS_REFERENCE": ("ambiguous", "DELTA_INSERT_REPLACE_ON_AMBIGUOUS_COLUMNS_IN_CONDITION"),
+    "UNRESOLVED_COLUMN": ("not known", "DELTA_INSERT_REPLACE_ON_UNRESOLVED_COLUMNS_IN_CONDITION"),
+}
 
 
 @dataclass(frozen=True)
 class TakenOut:
-    """What the rows that leave come to: file actions, and how many rows went and were moved."""
+    """What the rows that leave come to: file actions, and how many rows went."""
 
     changes: rows.FileChanges = field(default_factory=rows.FileChanges)
     adds: pa.Table = field(default_factory=rows.no_files)
     cdcs: pa.Table = field(default_factory=CDC_SCHEMA.empty_table)
     deleted: int | None = 0
-    copied: int = 0
 
     @property
     def removes(self) -> pa.Table:
         return self.changes.removes
 
 
-def condition(spark: SparkSession, snapshot: Snapshot, text: str) -> Condition:
-    """``replaceWhere`` as a condition on the table; refused before anything runs."""
+def metrics(taken: TakenOut, adds: pa.Table, cdcs: pa.Table) -> dict[str, str]:
+    """As Delta counts: a file that gets a vector is written too, and the rows that it shows are copied."""
+    copied, new = rows.total(rows.live_rows(taken.adds)), rows.total(rows.live_rows(adds))
+    return rows.as_texts(
+        {
+            "numFiles": adds.num_rows + taken.adds.num_rows,
+            "numOutputRows": None if copied is None or new is None else new + copied,
+            "numOutputBytes": rows.size_of(adds) + rows.size_of(taken.adds),
+            "numCopiedRows": copied,
+            "numDeletedRows": taken.deleted,
+            "numRemovedFiles": taken.changes.files,
+            "numRemovedBytes": taken.changes.size,
+            "numAddedChangeFiles": cdcs.num_rows + taken.cdcs.num_rows,
+        }
+    )
+
+
+def condition(spark: SparkSession, snapshot: Snapshot, text: str, alias: str | None = None) -> Condition:
+    """``replaceWhere`` as a condition on the table, which may go by ``alias``; refused before any job."""
+    schema = snapshot.schema
     try:
-        found = condition_of(shape(spark, snapshot.schema), text, snapshot.schema, "replaceWhere")
+        found = condition_of(shape(spark, schema, alias), text, schema, "replaceWhere", alias)
     except ParseException as e:
         raise not_recognized("replaceWhere", text) from e
     if not conf(spark, "replaceWhere.dataColumns.enabled", True) and not found.is_decided_by(
@@ -67,14 +89,18 @@ def condition(spark: SparkSession, snapshot: Snapshot, text: str) -> Condition:
     return found
 
 
-def constraint(spark: SparkSession, text: str) -> list[Constraint]:
+def constraint(spark: SparkSession, text: str, alias: str | None = None) -> list[Constraint]:
     """What every new row must meet."""
     checked = conf(spark, "replaceWhere.constraintCheck.enabled", True)
-    return [Constraint(REPLACE_WHERE, text)] if checked else []
+    return [Constraint(REPLACE_WHERE, text, alias)] if checked else []
 
 
 def rows_where(
-    spark: SparkSession, transaction: Transaction, snapshot: Snapshot, where: Condition
+    spark: SparkSession,
+    transaction: Transaction,
+    snapshot: Snapshot,
+    where: Condition,
+    alias: str | None = None,
 ) -> TakenOut:
     """Take out the rows for which ``where`` is true."""
     candidates = snapshot.files(narrowing(spark, where.predicate, snapshot.partition_columns))
@@ -97,51 +123,79 @@ def rows_where(
             count = rows.total(rows.live_rows(decided))
             return TakenOut(rows.removed(transaction, decided), deleted=count)
     goes = F.coalesce(where.column, F.lit(False))
-    picked = _Picked(lambda f: f.where(where.column), lambda f: f.where(~goes))
+    picked = _Picked(
+        lambda f: aliased(f, alias).where(where.column), lambda f: aliased(f, alias).where(~goes)
+    )
     return _take_out(spark, transaction, snapshot, candidates, picked, where)
 
 
-def rows_matching(
-    spark: SparkSession,
-    transaction: Transaction,
-    snapshot: Snapshot,
-    source: DataFrame,
-    *,
-    using: Sequence[str] = (),
-    on: str | None = None,
-    alias: str | None = None,
-) -> TakenOut:
-    """Take out the rows that some row of ``source`` matches: equal in ``using``, or as ``on`` says."""
-    target = alias or "t"
-    if on is None:
-        missing = [
-            c
-            for c in using
-            if snapshot.schema.field(c) is None or c.lower() not in {n.lower() for n in source.columns}
-        ]
+@dataclass(frozen=True)
+class Matching:
+    """How a row of the table matches a new one: equal in the columns ``using``, or as ``on`` says."""
+
+    using: Sequence[str] = ()
+    on: str | None = None
+    # What the table goes by in ``on``.
+    alias: str | None = None
+
+    @property
+    def target(self) -> str:
+        return self.alias or _TARGET
+
+    def check(self, spark: SparkSession, snapshot: Snapshot, source: DataFrame) -> None:
+        """Refuse names that one side lacks, before anything runs."""
+        if self.on is not None:
+            target = shape(spark, snapshot.schema, self.target)
+            try:
+                # Asking for a schema makes Spark analyse the join.
+                _ = target.join(source, F.expr(self.on), "leftsemi").schema
+            except AnalysisException as e:
+                raise _named(e, self.on) from e
+            return
+        theirs = {n.lower() for n in source.columns}
+        missing = [c for c in self.using if snapshot.schema.field(c) is None or c.lower() not in theirs]
         if missing:
             raise OptionError(
                 f"replaceUsing names {', '.join(missing)}, which the data and the table must both have.",
                 errorClass="UNRESOLVED_INSERT_REPLACE_USING_COLUMN",
             )
-        side = source.select(*[F.col(quote(c)).alias(c) for c in using]).alias(_SOURCE)
-        parts = [F.col(f"{quote(target)}.{quote(c)}") == F.col(f"{_SOURCE}.{quote(c)}") for c in using]
-        matches = parts[0]
-        for part in parts[1:]:
-            matches = matches & part
-    else:
-        side, matches = source, F.expr(on)
-        # Names and types are tried before anything runs: asking for the schema makes Spark analyse the join.
-        _ = shape(spark, snapshot.schema, target).join(side, matches, "leftsemi").schema
 
-    def joined(how: str) -> Callable[[DataFrame], DataFrame]:
-        return lambda f: f.alias(target).join(side, matches, how)
+    def picked(self, source: DataFrame) -> _Picked:
+        """Which rows of the table go for the rows of ``source``."""
+        side, matches = source, F.lit(True)
+        if self.on is not None:
+            matches = F.expr(self.on)
+        else:
+            side = source.select(*[F.col(quote(c)).alias(c) for c in self.using]).alias(_SOURCE)
+            for c in self.using:
+                matches = matches & (
+                    F.col(f"{quote(self.target)}.{quote(c)}") == F.col(f"{_SOURCE}.{quote(c)}")
+                )
 
-    candidates = snapshot.files()
+        def joined(how: str) -> Callable[[DataFrame], DataFrame]:
+            return lambda f: f.alias(self.target).join(side, matches, how)
+
+        return _Picked(joined("leftsemi"), joined("leftanti"))
+
+
+def _named(e: AnalysisException, text: str) -> Exception:
+    """What Spark says of a name in ``replaceOn``, as Delta says it; anything else as it is."""
+    for condition, (what, error_class) in _NAMES.items():
+        if (e.getCondition() or "").startswith(condition):
+            return PredicateError(
+                f"replaceOn says {text!r}, in which a name is {what}: {str(e).splitlines()[0]}",
+                hint="The table goes by targetAlias, the data by the alias of the DataFrame.",
+                errorClass=error_class,
+            )
+    return e
+
+
+def rows_matching(
+    spark: SparkSession, transaction: Transaction, snapshot: Snapshot, source: DataFrame, matching: Matching
+) -> TakenOut:
+    """Take out the rows that some row of ``source`` matches."""
     transaction.read_table()
-    return _take_out(
-        spark, transaction, snapshot, candidates, _Picked(joined("leftsemi"), joined("leftanti")), None
-    )
+    return _take_out(spark, transaction, snapshot, snapshot.files(), matching.picked(source), None)
 
 
 @dataclass(frozen=True)
@@ -194,11 +248,4 @@ def _take_out(
         data = kept.withColumn(CHANGE_TYPE, F.lit(None).cast("string"))
         kept = data.unionByName(picked.goes(frame).select(*columns).withColumn(CHANGE_TYPE, F.lit("delete")))
     written = write_files(transaction, kept, operation="WRITE")
-    copied = sum((live[n] or 0) - counts[n] for n in touched)
-    return TakenOut(changes, written.adds, written.cdcs, deleted, copied)
-
-
-def with_change_rows(frame: DataFrame) -> DataFrame:
-    """The new rows, each also as a change row: a version that has change files is told by them alone."""
-    kinds = F.array(F.lit(None).cast("string"), F.lit("insert"))
-    return frame.select("*", F.explode(kinds).alias(CHANGE_TYPE))
+    return TakenOut(changes, written.adds, written.cdcs, deleted)

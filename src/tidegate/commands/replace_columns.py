@@ -1,17 +1,27 @@
 """ALTER TABLE ... REPLACE COLUMNS: the whole list of columns at once. No data is touched.
 
-Columns may be put into another order, described anew, allowed to be null, and added; none may go, and none
-may change its type or forbid null, for that would have to change rows.
+Columns may be put into another order, described anew, allowed to be null, and added. With column mapping they
+may go, and with type widening become wider, as by the statements for one column. What would have to change
+rows is refused, and so is a list that drops and adds at one place: it could as well mean a rename.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from tidegate import properties
 from tidegate.commands.alter import begin
+from tidegate.commands.alter_names import refuse_dependents, refuse_listed, with_indexed
+from tidegate.commands.schema_edits import described
 from tidegate.errors import AlterRefusedError
+from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
 from tidegate.schema.columns import identity_columns
+from tidegate.schema.mapping import mapping_mode
 from tidegate.schema.paths import Path, join_path
+from tidegate.schema.stored import check_types
 from tidegate.schema.types import ArrayType, DataType, MapType, StructField, StructType, duplicate_columns
+from tidegate.schema.widening import can_widen, with_type_change
 from tidegate.transaction.pending import Operation
 from tidegate.transaction.transaction import Committed
 
@@ -29,42 +39,75 @@ def replace_columns(log: TableLog, columns: StructType) -> Committed:
             "ALTER TABLE REPLACE COLUMNS is not supported for tables with identity columns",
             "DELTA_IDENTITY_COLUMNS_REPLACE_COLUMN_NOT_SUPPORTED",
         )
-    schema = _struct(snapshot.schema, columns, ())
-    transaction.update_metadata(snapshot.metadata.with_schema(schema))
-    shown = [f.json_value() for f in columns.fields]
+    schema = _Replacing(snapshot, columns).struct(snapshot.schema, columns, ())
+    check_types(schema)
+    metadata = snapshot.metadata.with_schema(schema)
+    for path, _ in snapshot.schema.walk():
+        if schema.find(path) is None:
+            metadata = with_indexed(metadata, path, None)
+    transaction.update_metadata(metadata)
+    shown = [described(f) for f in columns.fields]
     return transaction.commit(operation=Operation("REPLACE COLUMNS", {"columns": shown}))
 
 
-def _struct(old: StructType, new: StructType, at: Path) -> StructType:
-    gone = [f.name for f in old.fields if new.field(f.name) is None]
-    if gone:
-        raise _refused(f"it drops {', '.join(join_path((*at, g)) for g in gone)}")
-    return StructType(tuple(_field(old.field(f.name), f, at) for f in new.fields))
+@dataclass(frozen=True)
+class _Replacing:
+    """The table's columns held against those it is to have."""
 
+    snapshot: Snapshot
+    columns: StructType
 
-def _field(old: StructField | None, new: StructField, at: Path) -> StructField:
-    name = join_path((*at, new.name))
-    if old is None:
-        if not new.nullable:
-            raise _refused(f"it adds {name}, which may not be null")
+    def struct(self, old: StructType, new: StructType, at: Path) -> StructType:
+        if self.snapshot.log.settings().case_sensitive:
+            for f in new.fields:
+                there = old.field(f.name)
+                if there is not None and there.name != f.name:
+                    name = join_path((*at, there.name))
+                    raise _refused(f"it says {f.name} for {name}, and the session tells names apart by case")
+        gone = [f.name for f in old.fields if new.field(f.name) is None]
+        added = [f.name for f in new.fields if old.field(f.name) is None]
+        if gone and mapping_mode(self.snapshot.metadata) == "none":
+            raise _refused(f"it drops {_named(gone, at)}")
+        if gone and added:
+            raise _refused(
+                f"it drops {_named(gone, at)} and adds {_named(added, at)}, which could be a rename"
+            )
+        for name in gone:
+            # A generated column that goes too asks for nothing more.
+            refuse_dependents(self.snapshot, (*at, name), "dropped", left=self.columns)
+            refuse_listed(self.snapshot, (*at, name))
+        return StructType(tuple(self._field(old.field(f.name), f, at) for f in new.fields))
+
+    def _field(self, old: StructField | None, new: StructField, at: Path) -> StructField:
+        name = join_path((*at, new.name))
+        if old is None:
+            if not new.nullable:
+                raise _refused(f"it adds {name}, which may not be null")
+            return new
+        if old.nullable and not new.nullable:
+            raise _refused(f"it forbids null in {name}")
+        kind = self._type(old.type, new.type, (*at, old.name))
+        changed = with_type_change(old, kind)
+        return StructField(old.name, kind, new.nullable, {**changed.metadata, **new.metadata})
+
+    def _type(self, old: DataType, new: DataType, at: Path) -> DataType:
+        if isinstance(old, StructType) and isinstance(new, StructType):
+            return self.struct(old, new, at)
+        if isinstance(old, ArrayType) and isinstance(new, ArrayType):
+            return ArrayType(self._type(old.element, new.element, (*at, "element")), old.contains_null)
+        if isinstance(old, MapType) and isinstance(new, MapType):
+            key = self._type(old.key, new.key, (*at, "key"))
+            return MapType(key, self._type(old.value, new.value, (*at, "value")), old.value_contains_null)
+        if old == new:
+            return old
+        if not self.snapshot.metadata.property(properties.ENABLE_TYPE_WIDENING) or not can_widen(old, new):
+            raise _refused(f"it makes {join_path(at)} {new}, which is {old}")
+        refuse_dependents(self.snapshot, at, "given another type")
         return new
-    if old.nullable and not new.nullable:
-        raise _refused(f"it forbids null in {name}")
-    kind = _type(old.type, new.type, (*at, old.name))
-    return StructField(old.name, kind, new.nullable, {**old.metadata, **new.metadata})
 
 
-def _type(old: DataType, new: DataType, at: Path) -> DataType:
-    if isinstance(old, StructType) and isinstance(new, StructType):
-        return _struct(old, new, at)
-    if isinstance(old, ArrayType) and isinstance(new, ArrayType):
-        return ArrayType(_type(old.element, new.element, (*at, "element")), old.contains_null)
-    if isinstance(old, MapType) and isinstance(new, MapType):
-        key = _type(old.key, new.key, (*at, "key"))
-        return MapType(key, _type(old.value, new.value, (*at, "value")), old.value_contains_null)
-    if old != new:
-        raise _refused(f"it makes {join_path(at)} {new}, which is {old}")
-    return old
+def _named(names: list[str], at: Path) -> str:
+    return ", ".join(join_path((*at, n)) for n in names)
 
 
 def _refused(
@@ -72,6 +115,6 @@ def _refused(
 ) -> AlterRefusedError:
     return AlterRefusedError(
         f"REPLACE COLUMNS cannot be done: {what}.",
-        hint="It orders, describes and adds columns; ALTER COLUMN and DROP COLUMN do more.",
+        hint="It orders, describes and adds columns; with column mapping it drops them.",
         errorClass=error_class,
     )

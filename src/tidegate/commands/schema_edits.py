@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tidegate import properties
 from tidegate.errors import SchemaInvalidError
-from tidegate.schema.paths import Path, join_path
+from tidegate.metadata import Metadata
+from tidegate.schema.paths import Path, join_path, split_names, split_path
 from tidegate.schema.types import ArrayType, DataType, MapType, StructField, StructType
 
 FIRST = "first"
 
 
-def resolve(schema: StructType, path: Path) -> tuple[Path, StructField]:
+def resolve(schema: StructType, path: Path, exact: bool = False) -> tuple[Path, StructField]:
+    """The column at a path, which is in the table's own case where that is asked for (``exact``)."""
     found = schema.resolve(path)
-    if found is None:
+    if found is None or (exact and found[0] != path):
         raise SchemaInvalidError(
             f"There is no column {join_path(path)}; the table has {', '.join(schema.names)}.",
             errorClass="DELTA_COLUMN_NOT_FOUND_IN_SCHEMA",
         )
     return found
+
+
+def check_indexed(metadata: Metadata) -> None:
+    """Refuse columns that are to have statistics and are not there."""
+    for name in split_names(metadata.configuration.get(properties.DATA_SKIPPING_STATS_COLUMNS.key, "")):
+        resolve(metadata.schema, split_path(name))
 
 
 def edit(schema: StructType, parent: Path, change: Callable[[StructType], StructType]) -> StructType:
@@ -54,7 +63,7 @@ def renamed(struct: StructType, old: str, new: str) -> StructType:
     return StructType(tuple(f.with_name(new) if f.name == old else f for f in struct.fields))
 
 
-def inserted(struct: StructType, field: StructField, position: str | None) -> StructType:
+def inserted(struct: StructType, field: StructField, position: str | None, exact: bool = False) -> StructType:
     fields = list(struct.fields)
     if position is None:
         at = len(fields)
@@ -62,7 +71,7 @@ def inserted(struct: StructType, field: StructField, position: str | None) -> St
         at = 0
     else:
         before = struct.field(position.removeprefix("."))
-        if before is None:
+        if before is None or (exact and before.name != position.removeprefix(".")):
             raise SchemaInvalidError(
                 f"There is no column {position.removeprefix('.')} to stand after; there are "
                 f"{', '.join(struct.names)}.",
@@ -92,3 +101,22 @@ def put_inside(kind: DataType, path: Path, new: DataType) -> DataType:
     if path[0] == "key":
         return MapType(put_inside(kind.key, path[1:], new), kind.value, kind.value_contains_null)
     return MapType(kind.key, put_inside(kind.value, path[1:], new), kind.value_contains_null)
+
+
+# ---------------------------------------------------------------------------- for the history
+
+
+def described(field: StructField) -> dict[str, object]:
+    """A column as the history describes it: of a struct, an array or a map no more than that it is one."""
+    kind = field.type.json_value()
+    return {
+        "name": field.name,
+        "type": kind["type"] if isinstance(kind, dict) else kind,
+        "nullable": field.nullable,
+        "metadata": dict(field.metadata),
+    }
+
+
+def spelt_position(position: str) -> str:
+    """A position as SQL has it: FIRST, or AFTER a column."""
+    return "FIRST" if position == FIRST else f"AFTER {position.removeprefix('.')}"

@@ -20,7 +20,7 @@ from tidegate.commands.changes import changes_in
 from tidegate.commands.create import Definition, create
 from tidegate.commands.options import WRITE, Options
 from tidegate.commands.read import readable
-from tidegate.commands.write import write
+from tidegate.commands.write import STREAMING, write
 from tidegate.errors import NotATableError, OptionError, TidegateError
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
@@ -285,7 +285,7 @@ def batch_writer(
                 partition_by=partition_by,
                 options={**options, "txnAppId": query, "txnVersion": str(number)},
                 defaults=defaults,
-                operation=Operation("STREAMING UPDATE", parameters),
+                operation=Operation(STREAMING, parameters),
             )
         except TidegateError as e:
             raise passed_on(e, frame.sparkSession) from e

@@ -10,12 +10,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.commands import rows
+from tidegate.commands.alter_columns import change_operation
 from tidegate.errors import SchemaInvalidError
 from tidegate.log.table_log import TableLog
 from tidegate.schema.columns import IdentityColumn, identity_columns, with_high_water_mark
 from tidegate.spark.expressions import quote
 from tidegate.spark.scan.native import scan
-from tidegate.transaction.pending import Operation
 from tidegate.transaction.transaction import Committed
 
 
@@ -39,22 +39,22 @@ def sync_identity(spark: SparkSession, log: TableLog, column: str) -> Committed 
         return None
     schema = with_high_water_mark(snapshot.schema, found.name, mark)
     transaction.move_identity(snapshot.metadata.with_schema(schema))
-    return transaction.commit(operation=Operation("SYNC IDENTITY", {"column": found.name}))
+    return transaction.commit(operation=change_operation(transaction.metadata, (found.name,), None))
 
 
 def mark_for(column: IdentityColumn, last: int) -> int | None:
     """The mark once ``last`` is in the table; None if the sequence has not begun there yet."""
-    steps = -(-(last - column.start) // column.step)
-    if steps < 0:
-        return column.high_water_mark
-    mark = column.start + steps * column.step
+    known = column.high_water_mark
+    if (last - column.start) * column.step < 0:
+        # Before the first number: that one is still to be given.
+        return known
+    mark = column.start - (column.start - last) // column.step * column.step
     if not -(1 << 63) <= mark < 1 << 63:
         raise SchemaInvalidError(
             f"The column {column.name} holds {last}, and no number of its sequence lies beyond.",
             hint="Delete the row, or make the table anew with another START WITH and INCREMENT BY.",
             errorClass="ARITHMETIC_OVERFLOW",
         )
-    known = column.high_water_mark
     if known is None:
         return mark
     return max(mark, known) if column.step > 0 else min(mark, known)

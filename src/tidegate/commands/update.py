@@ -21,20 +21,22 @@ from tidegate.commands.assignments import (
     Value,
     assignments_of,
     check_values,
-    checks_casts,
     new_values,
 )
 from tidegate.commands.auto_compact import after_write
 from tidegate.commands.conditions import Condition, condition_of, shape
 from tidegate.commands.delete import aliased, carried, matched_by_file, note_read
+from tidegate.commands.once import Once
 from tidegate.errors import OptionError
 from tidegate.log.columns import CDC_SCHEMA
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
 from tidegate.schema.columns import identity_columns
 from tidegate.spark.expressions import qualified, quote
+from tidegate.spark.scan.origins import reads_newest
 from tidegate.spark.scan.positions import places, rows_by_file
 from tidegate.spark.skipping import narrowing
+from tidegate.spark.write.casts import casts_of
 from tidegate.spark.write.files import Written, write_files
 from tidegate.spark.write.layout import ROW_COMMIT_VERSION
 from tidegate.transaction.pending import Operation
@@ -54,21 +56,25 @@ def update(
 ) -> int:
     """Give the rows for which ``condition`` is true (all without one) new values; how many there were."""
     watch = rows.Watch()
+    once = Once.of(spark)
     transaction, snapshot = rows.begin(log)
     given = shape(spark, snapshot.schema, alias)
     if not set:
         raise OptionError("UPDATE sets nothing.", hint="Name at least one column and its new value.")
-    assigned = assignments_of(given, snapshot.schema, set, alias, "UPDATE", checks_casts(spark))
+    assigned = assignments_of(given, snapshot.schema, set, alias, "UPDATE", casts_of(spark))
     refuse_identity(snapshot, assigned)
     found = (
         None
         if condition is None
         else condition_of(given, condition, snapshot.schema, "The condition of UPDATE", alias)
     )
+    if reads_newest(given.select(*(a.column for a in assigned)), log.url):
+        transaction.read_table()
     # A type that does not fit is told before anything is read.
     check_values(given, snapshot.schema, snapshot.schema, assigned, lambda name: F.col(quote(name)))
-    command = _Update(spark, transaction, snapshot, assigned, found, alias, watch)
-    return command.run()
+    if once.is_done(transaction):
+        return 0
+    return _Update(once, transaction, snapshot, assigned, found, alias, watch).run()
 
 
 def refuse_identity(snapshot: Snapshot, assigned: list[Assignment]) -> None:
@@ -87,7 +93,7 @@ class _Update:
 
     def __init__(
         self,
-        spark: SparkSession,
+        once: Once,
         transaction: Transaction,
         snapshot: Snapshot,
         assigned: list[Assignment],
@@ -95,7 +101,8 @@ class _Update:
         alias: str | None,
         watch: rows.Watch,
     ) -> None:
-        self.spark = spark
+        self.once = once
+        self.spark = once.spark
         self.transaction = transaction
         self.snapshot = snapshot
         self.assigned = assigned
@@ -103,14 +110,14 @@ class _Update:
         # Old values are asked for by the table's name, whatever else is in sight.
         self.alias = alias or "__tidegate_target"
         self.watch = watch
-        self.with_vectors = rows.uses_vectors(spark, snapshot.metadata, "update") and condition is not None
+        self.with_vectors = (
+            rows.uses_vectors(self.spark, snapshot.metadata, "update") and condition is not None
+        )
         self.changes_fed = rows.feeds_changes(snapshot.metadata)
 
     def run(self) -> int:
         files, positions, updated = self._touched()
         self.watch.lap("scanTimeMs")
-        if files.num_rows == 0:
-            return 0
         if self.with_vectors:
             changes = rows.hidden(self.transaction, files, positions)
         else:
@@ -148,6 +155,8 @@ class _Update:
         return files, positions, updated
 
     def _write(self, files: pa.Table) -> Written:
+        if files.num_rows == 0:
+            return Written(rows.no_files(), CDC_SCHEMA.empty_table())
         frame = aliased(places(self.spark, self.snapshot, files).frame, self.alias)
         condition = F.lit(True) if self.condition is None else self.condition.column
         if self.with_vectors:
@@ -211,11 +220,13 @@ class _Update:
             **self.watch.metrics(),
         }
         predicate = [] if self.condition is None else [self.condition.text]
-        committed = self.transaction.commit(
-            operation=Operation("UPDATE", {"predicate": predicate}),
+        committed = self.transaction.commit_if_needed(
+            self.once.actions(self.transaction),
+            Operation("UPDATE", {"predicate": predicate}),
             adds=adds,
             removes=changes.removes,
-            cdcs=written.cdcs if written.cdcs.num_rows else CDC_SCHEMA.empty_table(),
+            cdcs=written.cdcs,
             metrics=rows.as_texts(metrics),
         )
+        self.once.settle()
         after_write(self.spark, self.transaction.log, committed)

@@ -37,5 +37,5 @@ def _upgrade(log: TableLog, asked: dict[str, str]) -> Committed | None:
     if protocol == snapshot.protocol:
         return None
     transaction.update_protocol(protocol)
-    operation = Operation("UPGRADE PROTOCOL", {"newProtocol": {"protocol": protocol.to_wire()}})
+    operation = Operation("UPGRADE PROTOCOL", {"newProtocol": protocol.to_wire()})
     return transaction.commit(operation=operation)

@@ -367,7 +367,7 @@ def _without(log: TableLog, folders: Sequence[str]) -> list[str]:
 def _note_start(
     snapshot: Snapshot, metrics: Mapping[str, int], retention: int, hours: float | None, check: bool
 ) -> int:
-    parameters: dict[str, Any] = {"retentionCheckEnabled": str(check).lower()}
+    parameters: dict[str, Any] = {"retentionCheckEnabled": check}
     if hours is not None:
         parameters["specifiedRetentionMillis"] = retention
     parameters["defaultRetentionMillis"] = snapshot.metadata.property(properties.DELETED_FILE_RETENTION)

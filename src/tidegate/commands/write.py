@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
 
 import msgspec
@@ -19,14 +20,16 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.commands import dynamic, replace, rows
 from tidegate.commands.auto_compact import after_write
 from tidegate.commands.evolution import widening
+from tidegate.commands.merge.source import Source
+from tidegate.commands.once import Once
 from tidegate.commands.options import WRITE, Options, table_properties
 from tidegate.commands.removes import with_data_change
 from tidegate.errors import MetadataChangedException, OptionError, SchemaInvalidError, TableExistsError
-from tidegate.log.actions import Action, Txn
 from tidegate.metadata import Metadata
 from tidegate.schema.columns import generated_columns
 from tidegate.schema.types import StructType
 from tidegate.spark.confs import log_at
+from tidegate.spark.scan.origins import reads_newest
 from tidegate.spark.write.files import write_files
 from tidegate.spark.write.fit import check_columns, check_storable, merged, schema_of
 from tidegate.spark.write.identity import check_explicit, to_generate
@@ -35,9 +38,17 @@ from tidegate.transaction.pending import Operation, num_records
 from tidegate.transaction.transaction import Committed, Transaction
 
 MODES = ("append", "overwrite", "error", "errorifexists", "ignore")
+STREAMING = "STREAMING UPDATE"
 _SELECTIVE = ("replaceWhere", "replaceOn", "replaceUsing")
 # Writers that number rows of one table at once take turns; each turn is one commit of another writer.
 _TURNS = 50
+
+
+@dataclass(frozen=True)
+class Saved:
+    """That a write overwrites a table of the catalog by its name: ``saveAsTable``."""
+
+    managed: bool
 
 
 def write(
@@ -50,21 +61,23 @@ def write(
     properties: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
     operation: Operation | None = None,
+    saved: Saved | None = None,
 ) -> Committed | None:
-    """Write ``frame`` to the table at ``url``; None if the mode says that nothing is to be done.
+    """Write ``frame`` to the table at ``url``; None if nothing is to be done, or nothing has changed.
 
-    ``operation`` is what the history says was done, an ordinary write by default.
+    ``operation`` is what the history says was done, an ordinary write by default; a table that is ``saved``
+    under its name once more is told as one that was replaced.
     """
     mode = mode.lower()
     if mode not in MODES:
         raise OptionError(f"There is no save mode {mode!r}.", hint=f"The modes are {', '.join(MODES)}.")
     given = Options(options or {}, WRITE).with_session(frame.sparkSession)
     _check_options(given, mode)
+    once = Once.of(frame.sparkSession, given)
     properties = {**table_properties(frame.sparkSession, options), **(properties or {})}
     for turn in itertools.count(1):
-        work = _Write(
-            frame, Transaction.begin(log_at(frame.sparkSession, url), defaults=defaults), mode, given
-        )
+        transaction = Transaction.begin(log_at(frame.sparkSession, url), defaults=defaults)
+        work = _Write(frame, transaction, mode, given, once, saved)
         try:
             return work.run(partition_by, properties, operation)
         except MetadataChangedException:
@@ -78,54 +91,68 @@ def _check_options(given: Options, mode: str) -> None:
     """Refuse options that contradict each other."""
     selective = [n for n in _SELECTIVE if given.get(n) is not None]
     if len(selective) > 1:
-        raise OptionError(f"{' and '.join(selective)} exclude each other.")
+        raise OptionError(
+            f"{' and '.join(selective)} exclude each other.",
+            errorClass="DELTA_OVERWRITE_BY_FILTER_INCOMPATIBLE_REPLACE_ON_OR_USING"
+            if "replaceWhere" in selective
+            else "DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS",
+        )
+    by_rows = bool(selective) and selective[0] != "replaceWhere"
     if selective and mode != "overwrite":
         raise OptionError(
             f"{selective[0]} replaces rows, so it goes with the mode overwrite, not {mode}.",
             hint='Write .mode("overwrite").',
         )
-    if selective and given.said("partitionOverwriteMode") == "dynamic":
+    if by_rows and given.said("partitionOverwriteMode") == "dynamic":
         raise OptionError(
             f"{selective[0]} and partitionOverwriteMode = dynamic exclude each other.",
-            errorClass="DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE",
+            errorClass="DELTA_DYNAMIC_PARTITION_OVERWRITE_INCOMPATIBLE_REPLACE_ON_OR_USING",
         )
     if given.flag("overwriteSchema") and mode == "overwrite":
         if selective:
             raise OptionError(
                 f"overwriteSchema replaces the whole table; it does not go with {selective[0]}.",
-                errorClass="DELTA_REPLACE_WHERE_IN_OVERWRITE",
+                hint="Write with mergeSchema = true to add columns.",
+                errorClass="DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS"
+                if by_rows
+                else "DELTA_REPLACE_WHERE_IN_OVERWRITE",
             )
         if given.said("partitionOverwriteMode") == "dynamic":
             raise OptionError(
                 "overwriteSchema replaces the whole table; it goes with no dynamic overwrite.",
                 errorClass="DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE",
             )
-    app, version = given.get("txnAppId"), given.get("txnVersion")
-    if (app is None) != (version is None):
-        raise OptionError(
-            "txnAppId and txnVersion go together.",
-            hint="Give both of them, or neither.",
-            errorClass="DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS",
-        )
-    if version is not None and not version.lstrip("-").isdecimal():
-        raise OptionError(f"txnVersion is {version!r}; it is a whole number.")
     if given.get("partitionOverwriteMode") not in (None, "static", "dynamic"):
         raise OptionError("partitionOverwriteMode is static or dynamic.")
     rows = given.get("maxRecordsPerFile")
     if rows is not None and not rows.lstrip("-").isdecimal():
         raise OptionError(f"maxRecordsPerFile is {rows!r}; it is a whole number.")
-    given.flag("dataChange", True)
+    if not given.flag("dataChange", True) and by_rows:
+        raise OptionError(
+            f"{selective[0]} changes rows, so it goes with no dataChange = false.",
+            errorClass="DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS",
+        )
 
 
 class _Write:
     """One attempt to write a DataFrame in one transaction."""
 
-    def __init__(self, frame: DataFrame, transaction: Transaction, mode: str, given: Options) -> None:
+    def __init__(
+        self,
+        frame: DataFrame,
+        transaction: Transaction,
+        mode: str,
+        given: Options,
+        once: Once,
+        saved: Saved | None = None,
+    ) -> None:
         self.frame = frame
         self.spark = frame.sparkSession
         self.transaction = transaction
         self.mode = mode
         self.given = given
+        self.once = once
+        self.saved = saved
         self.numbers_rows = False
 
     def run(
@@ -144,7 +171,7 @@ class _Write:
             )
         if exists and self.mode == "ignore":
             return None
-        if self._already_done():
+        if self.once.is_done(transaction):
             return None
         overwrite = self.mode == "overwrite" and exists
         data = schema_of(self.frame)
@@ -152,6 +179,9 @@ class _Write:
             _evolve(self.frame.sparkSession, transaction, data, given, partition_by, overwrite)
         else:
             _create(transaction, data, partition_by, properties)
+        self._check_partitions()
+        if exists and reads_newest(self.frame, transaction.log.url):
+            transaction.read_table()
         refuse_reserved(self.frame.columns, transaction.metadata.schema)
         check_explicit(transaction.metadata, self.frame.columns)
         self.numbers_rows = bool(to_generate(transaction.metadata, self.frame.columns))
@@ -162,26 +192,41 @@ class _Write:
             removes = dynamic.touched(transaction.metadata, removes, adds)
             dynamic.note_read(transaction, removes, adds)
         metrics = write_metrics(adds, removes if overwrite else None)
-        if given.get("replaceWhere") or given.get("replaceOn") or given.get("replaceUsing"):
-            metrics["numCopiedRows"] = str(taken.copied)
-            if taken.deleted is not None:
-                metrics["numDeletedRows"] = str(taken.deleted)
+        if operation is not None and operation.name == STREAMING:
+            # As Delta names what a stream did.
+            metrics["numAddedFiles"] = metrics.pop("numFiles")
+            metrics["numRemovedFiles"] = str(removes.num_rows)
+            metrics.pop("numRemovedBytes", None)
+        if overwrite and any(given.get(n) is not None for n in _SELECTIVE):
+            metrics = replace.metrics(taken, adds, cdcs)
         adds = pa.concat_tables([adds, taken.adds.select(adds.column_names)]) if taken.adds.num_rows else adds
         cdcs = pa.concat_tables([cdcs, taken.cdcs])
         if not given.flag("dataChange", True):
             adds, removes = with_data_change(adds, False), with_data_change(removes, False)
-        done = transaction.commit(
-            self._idempotence(),
-            operation or self._operation(overwrite),
+        done = transaction.commit_if_needed(
+            self.once.actions(transaction),
+            operation or self._operation(overwrite, partition_by or ()),
             adds=adds,
             removes=removes,
             cdcs=cdcs,
             metrics=metrics,
             user_metadata=given.get("userMetadata"),
         )
-        given.reset(self.spark)
+        self.once.settle()
         after_write(self.spark, transaction.log, done)
         return done
+
+    def _check_partitions(self) -> None:
+        """Refuse two ways to say which partitions are replaced, where there are partitions."""
+        if (
+            self.given.get("replaceWhere") is not None
+            and self.given.said("partitionOverwriteMode") == "dynamic"
+            and self.transaction.metadata.partition_columns
+        ):
+            raise OptionError(
+                "replaceWhere and partitionOverwriteMode = dynamic exclude each other.",
+                errorClass="DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE",
+            )
 
     @property
     def _is_dynamic(self) -> bool:
@@ -190,62 +235,81 @@ class _Write:
         dynamic = self.given.get("partitionOverwriteMode") == "dynamic"
         return dynamic and bool(self.transaction.metadata.partition_columns)
 
-    def _already_done(self) -> bool:
-        app, version = self.given.get("txnAppId"), self.given.get("txnVersion")
-        if app is None or version is None:
-            return False
-        seen = self.transaction.app_version(app)
-        return seen is not None and seen >= int(version)
-
     def _taken_out(self) -> replace.TakenOut:
         """What an overwrite takes out of the table."""
         snapshot = self.transaction.snapshot
         assert snapshot is not None
         where = self.given.get("replaceWhere")
         if where is not None:
-            found = replace.condition(self.spark, snapshot, where)
-            return replace.rows_where(self.spark, self.transaction, snapshot, found)
+            alias = self.given.get("targetAlias")
+            found = replace.condition(self.spark, snapshot, where, alias)
+            if not self.given.flag("dataChange", True) and not found.is_decided_by(
+                snapshot.partition_columns
+            ):
+                raise OptionError(
+                    "replaceWhere speaks of columns that are not partition columns, so rows change; it goes "
+                    "with no dataChange = false.",
+                    errorClass="DELTA_REPLACE_WHERE_WITH_FILTER_DATA_CHANGE_UNSET",
+                )
+            return replace.rows_where(self.spark, self.transaction, snapshot, found, alias)
         on, using = self.given.get("replaceOn"), self.given.get("replaceUsing")
         if on is not None or using is not None:
-            return replace.rows_matching(
-                self.spark,
-                self.transaction,
-                snapshot,
-                self.frame,
-                using=[c.strip().strip("`") for c in (using or "").split(",") if c.strip()],
-                on=on,
-                alias=self.given.get("targetAlias"),
-            )
+            columns = [c.strip().strip("`") for c in (using or "").split(",") if c.strip()]
+            matching = replace.Matching(columns, on, self.given.get("targetAlias"))
+            matching.check(self.spark, snapshot, self.frame)
+            # What leaves and what comes must be decided by the same rows.
+            source = Source.of(self.frame)
+            self.frame = source.named(source.kept(source.given))
+            return replace.rows_matching(self.spark, self.transaction, snapshot, self.frame, matching)
         # What a dynamic overwrite replaces, and so has read, is known once its files are written.
         files = snapshot.files() if self._is_dynamic else self.transaction.files()
         return replace.TakenOut(rows.removed(self.transaction, files))
 
     def _write(self, taken: replace.TakenOut) -> tuple[pa.Table, pa.Table]:
         where = self.given.get("replaceWhere")
-        frame = replace.with_change_rows(self.frame) if taken.cdcs.num_rows else self.frame
         return write_files(
             self.transaction,
-            frame,
+            self.frame,
             self.given.as_mapping(),
             operation="WRITE",
-            constraints=replace.constraint(self.spark, where) if where is not None else (),
+            # A table that is only being made has nothing to replace, and takes what comes.
+            constraints=replace.constraint(self.spark, where, self.given.get("targetAlias"))
+            if where is not None and self.transaction.snapshot is not None
+            else (),
+            # A version that has change files is told by them alone.
+            tells_inserts=taken.cdcs.num_rows > 0,
         )
 
-    def _idempotence(self) -> list[Action]:
-        app, version = self.given.get("txnAppId"), self.given.get("txnVersion")
-        if app is None or version is None:
-            return []
-        return [Txn(app_id=app, version=int(version), last_updated=self.transaction.log.clock())]
-
-    def _operation(self, overwrite: bool) -> Operation:
-        parameters: dict[str, object] = {
-            "mode": "Overwrite" if overwrite else "Append" if self.mode == "append" else "ErrorIfExists",
-            "partitionBy": list(self.transaction.metadata.partition_columns),
+    def _operation(self, overwrite: bool, partition_by: Sequence[str]) -> Operation:
+        """What the history says, with those options that a reader could not see in the commit itself."""
+        given = self.given
+        texts: dict[str, object] = {
+            "predicate": given.get("replaceWhere"),
+            "replaceOnCond": given.get("replaceOn"),
+            "replaceUsingCols": None if (using := given.get("replaceUsing")) is None else f"({using})",
         }
-        where = self.given.get("replaceWhere")
-        if where is not None:
-            parameters["predicate"] = where
-        return Operation("WRITE", parameters)
+        flags: dict[str, object] = {
+            "isDynamicPartitionOverwrite": overwrite and self._is_dynamic,
+            "canOverwriteSchema": overwrite and given.flag("overwriteSchema"),
+            "canMergeSchema": given.flag("mergeSchema"),
+        }
+        said = {k: v for k, v in {**texts, **flags}.items() if v is not None and v is not False}
+        if self.saved is not None and overwrite:
+            metadata = self.transaction.metadata
+            return Operation(
+                "CREATE OR REPLACE TABLE AS SELECT",
+                {
+                    "partitionBy": list(metadata.partition_columns),
+                    "clusterBy": [],
+                    "description": metadata.description,
+                    "isManaged": str(self.saved.managed).lower(),
+                    "properties": dict(metadata.configuration),
+                    **said,
+                    "isV1SaveAsTableOverwrite": True,
+                },
+            )
+        mode = "Overwrite" if overwrite else "Append" if self.mode == "append" else "ErrorIfExists"
+        return Operation("WRITE", {"mode": mode, "partitionBy": list(partition_by), **said})
 
 
 def _create(
@@ -256,7 +320,7 @@ def _create(
 ) -> None:
     wanted = _in_case(data, partition_by or ())
     check_columns(data, wanted)
-    check_storable(data)
+    check_storable(data, wanted)
     transaction.update_metadata(
         Metadata(
             id=str(uuid.uuid4()),
@@ -284,7 +348,7 @@ def _evolve(
     if given.flag("overwriteSchema") and overwrite:
         wanted = _in_case(data, partition_by or ())
         check_columns(data, wanted)
-        check_storable(data)
+        check_storable(data, wanted)
         changed = msgspec.structs.replace(metadata, schema_string=data.to_json(), partition_columns=wanted)
         if changed != metadata:
             transaction.update_metadata(changed)

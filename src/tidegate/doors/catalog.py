@@ -4,7 +4,7 @@ What is hooked, and why: the writers' verbs, since Spark would look for a JVM so
 ``DataFrameReader.table``, for its options (time travel, the change feed); ``SparkSession.table`` and the
 making of sessions, so that each session plans our names natively (``commands.catalog.serve``) and those that
 ``newSession`` derives are enabled too;
-``Catalog.listColumns``, since the catalog holds no copy of the schema.
+``Catalog.listColumns``, since the catalog holds no copy of the schema, and ``Catalog.createTable``.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.catalog import Catalog
 from pyspark.sql.catalog import Column as ColumnEntry
 from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter, DataFrameWriterV2
+from pyspark.sql.types import StructType
 
-from tidegate.commands import catalog
+from tidegate.commands import catalog, named_writes
+from tidegate.commands.create import not_bucketed
 from tidegate.commands.names import split_name
 from tidegate.commands.read import read
 from tidegate.commands.views import held, refresh
@@ -28,6 +30,7 @@ from tidegate.errors import OptionError
 from tidegate.spark.catalog import INDEX_PROVIDERS, PROVIDER, Entry, serve_plans
 from tidegate.spark.catalog_references import serve_references
 from tidegate.spark.jvm import is_connect
+from tidegate.table.delta import DeltaTable
 
 INDEX = INDEX_PROVIDERS[0]
 _VERBS = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
@@ -44,6 +47,7 @@ def install(
     wrap(writer, "saveAsTable", _save_as_table)
     wrap(writer, "insertInto", _insert_into)
     wrap(writer, "clusterBy", _recording_columns("clusters"))
+    wrap(writer, "bucketBy", _recording_buckets)
     wrap(writer_to, "__init__", _recording_name)
     wrap(writer_to, "using", _recording_provider)
     wrap(writer_to, "option", _recording_option)
@@ -56,6 +60,7 @@ def install(
     wrap(reader, "table", _read_table)
     wrap(session, "table", _table)
     wrap(names, "listColumns", _list_columns)
+    wrap(names, "createTable", _create_table)
     if session is SparkSession:
         wrap(session, "__init__", _new_session)
         wrap(session, "newSession", _derived)
@@ -104,7 +109,9 @@ def _save_as_table(original: Callable[..., Any]) -> Callable[..., Any]:
                 options=options_of(self, options),
             )
             return None
-        catalog.save_as_table(
+        if "buckets" in said:
+            raise not_bucketed(name)
+        named_writes.save_as_table(
             frame_of(self),
             name,
             mode=mode or said.get("mode") or "error",
@@ -135,7 +142,7 @@ def _insert_into(original: Callable[..., Any]) -> Callable[..., Any]:
             where = names.place_of(spark, tableName)
             names.insert_into(frame_of(self), where, overwrite=bool(whole), options=said["options"])
             return None
-        catalog.insert_into(frame_of(self), tableName, overwrite=bool(whole), options=said["options"])
+        named_writes.insert_into(frame_of(self), tableName, overwrite=bool(whole), options=said["options"])
         return None
 
     return insertInto
@@ -201,6 +208,14 @@ def _recording_property(original: Callable[..., Any]) -> Callable[..., Any]:
     return tableProperty
 
 
+def _recording_buckets(original: Callable[..., Any]) -> Callable[..., Any]:
+    def bucketBy(self: Any, numBuckets: int, col: Any, *cols: Any) -> Any:
+        notes(self)["buckets"] = numBuckets
+        return original(self, numBuckets, col, *cols)
+
+    return bucketBy
+
+
 def _recording_columns(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def recording(original: Callable[..., Any]) -> Callable[..., Any]:
         def columns(self: Any, *cols: Any) -> Any:
@@ -231,7 +246,7 @@ def _verb(verb: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
                     options={**said["properties"], **said["options"]},
                 )
                 return None
-            catalog.write_to(
+            named_writes.write_to(
                 frame_of(self),
                 name,
                 verb,
@@ -336,6 +351,31 @@ def share(made: Any, origin: Any) -> None:
     """A session that was derived from an enabled one is enabled too."""
     if derive(made, origin):
         attach(made)
+
+
+def _create_table(original: Callable[..., Any]) -> Callable[..., Any]:
+    def createTable(
+        self: Any,
+        tableName: str,
+        path: str | None = None,
+        source: str | None = None,
+        schema: StructType | None = None,
+        description: str | None = None,
+        **options: str,
+    ) -> Any:
+        spark = self._sparkSession
+        kind = source or (spark.conf.get("spark.sql.sources.default", "") if is_enabled(spark) else "")
+        if not is_enabled(spark) or (kind or "").lower() != PROVIDER:
+            return original(self, tableName, path, source, schema, description, **options)
+        builder = DeltaTable.create(spark).tableName(tableName)
+        where = path or next((str(v) for k, v in options.items() if k.lower() == "path"), None)
+        builder = builder if where is None else builder.location(where)
+        builder = builder if schema is None else builder.addColumns(schema)
+        builder = builder if description is None else builder.comment(description)
+        builder.execute()
+        return spark.table(tableName)
+
+    return createTable
 
 
 def _list_columns(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -18,6 +18,7 @@ from tidegate.files import answers, stats
 from tidegate.files import comparisons as cmp
 from tidegate.files.answers import Mask
 from tidegate.files.bounds import FileColumns, Need
+from tidegate.files.derived import Derivation, DerivedColumns
 from tidegate.files.predicate import And, Constant, Not, Or, Predicate, conjunction
 from tidegate.schema.mapping import Mode
 from tidegate.schema.types import StructType
@@ -36,15 +37,17 @@ def keep_mask(
     schema: StructType,
     partition_columns: Iterable[str] = (),
     mapping_mode: Mode = "none",
+    derived: Sequence[Derivation] = (),
 ) -> pa.BooleanArray:
     """True where a file may hold a row for which ``predicate`` is true.
 
     ``files`` has the columns of ``add`` as they are called there: ``partitionValues``, and ``stats``
-    (JSON), ``stats_parsed`` or both; where a row has both, ``stats_parsed`` counts.
+    (JSON), ``stats_parsed`` or both; where a row has both, ``stats_parsed`` counts. ``derived`` is what
+    generated partition columns tell of others, where the table's protocol makes writers keep to it.
     """
     partitions = tuple(partition_columns)
     bound = cmp.bind(predicate, schema, partitions, mapping_mode)
-    masks = [_keep_batch(batch, bound) for batch in _batches(files)]
+    masks = [_keep_batch(batch, bound, derived) for batch in _batches(files)]
     if not masks:
         return pa.array([], pa.bool_())
     return masks[0] if len(masks) == 1 else pa.concat_arrays(masks)
@@ -90,11 +93,16 @@ def evaluate_partitions(
 
 
 def needed_columns(
-    predicate: Predicate, schema: StructType, partition_columns: Iterable[str], mapping_mode: Mode = "none"
+    predicate: Predicate,
+    schema: StructType,
+    partition_columns: Iterable[str],
+    mapping_mode: Mode = "none",
+    derived: Sequence[Derivation] = (),
 ) -> frozenset[str]:
     """Which of ``partitionValues`` and ``stats`` the predicate looks at."""
     bound = cmp.bind(predicate, schema, tuple(partition_columns), mapping_mode)
-    return frozenset("partitionValues" if leaf.is_partition else "stats" for leaf in _leaves(bound))
+    found = {"partitionValues" if leaf.is_partition else "stats" for leaf in _leaves(bound)}
+    return frozenset(found | {"partitionValues"} if _is_told(bound, derived) else found)
 
 
 # ---------------------------------------------------------------------------- batches
@@ -119,13 +127,17 @@ def _selected(files: pa.RecordBatch | pa.Table, names: list[str]) -> pa.RecordBa
     return files.select(names) if names else pa.RecordBatch.from_arrays([pa.nulls(files.num_rows)], ["none"])
 
 
-def _keep_batch(batch: pa.RecordBatch, bound: Predicate) -> pa.BooleanArray:
+def _keep_batch(batch: pa.RecordBatch, bound: Predicate, derived: Sequence[Derivation]) -> pa.BooleanArray:
     """Partition values first: what they leave out needs no statistics, which are dear to decode."""
     cheap: list[Predicate] = []
     dear: list[Predicate] = []
     for part in bound.conjuncts():
         (cheap if all(leaf.is_partition for leaf in _leaves(part)) else dear).append(part)
     mask = _as_array(_may(conjunction(cheap), True, FileColumns(batch)), len(batch))
+    told = [part for part in dear if _is_told(part, derived)]
+    if told and mask.true_count:
+        answer = _may(conjunction(told), True, DerivedColumns(batch, derived))
+        mask = pc.and_(mask, _as_array(answer, len(batch)))
     kept = mask.true_count
     if not dear or kept == 0:
         return mask
@@ -138,6 +150,12 @@ def _keep_batch(batch: pa.RecordBatch, bound: Predicate) -> pa.BooleanArray:
         rest = _selected(batch, names).filter(mask)
     found = _as_array(_may(question, True, FileColumns(rest, _needs(question, True))), kept)
     return found if rest is batch else pc.replace_with_mask(mask, mask, found)
+
+
+def _is_told(node: Predicate, derived: Sequence[Derivation]) -> bool:
+    """Whether generated partition columns tell of a column in ``node``."""
+    bases = {d.base for d in derived}
+    return bool(bases) and any(leaf.path in bases for leaf in _leaves(node))
 
 
 def _leaves(node: Predicate) -> list[cmp.Leaf]:

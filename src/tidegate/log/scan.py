@@ -15,6 +15,7 @@ import pyarrow as pa
 from tidegate.errors import PredicateError
 from tidegate.files import predicate as predicates
 from tidegate.files import stats as statistics
+from tidegate.files.derived import Derivation
 from tidegate.files.paths import refuse_outside
 from tidegate.files.predicate import Predicate
 from tidegate.files.skipping import keep_mask, needed_columns
@@ -38,6 +39,8 @@ class FileScan:
     columns: tuple[str, ...]
     predicate: Predicate | None
     form: Form = DELTA_FORM
+    # What generated partition columns tell of other columns.
+    derived: tuple[Derivation, ...] = ()
 
     @classmethod
     def plan(
@@ -46,6 +49,7 @@ class FileScan:
         predicate: str | Predicate | None,
         columns: Sequence[str] | None,
         form: Form = DELTA_FORM,
+        derived: tuple[Derivation, ...] = (),
     ) -> FileScan:
         """Check what was asked for before anything is read."""
         names = tuple(form.adds.names) if columns is None else _checked(columns, form)
@@ -55,7 +59,7 @@ class FileScan:
             raise PredicateError(f"A predicate is SQL text, such as id > 5, not {predicate!r}.")
         if predicate is not None:
             predicate = predicate.resolve(metadata.schema)
-        return cls(metadata, names, predicate, form)
+        return cls(metadata, names, predicate, form, derived)
 
     @property
     def output_schema(self) -> pa.Schema:
@@ -92,6 +96,7 @@ class FileScan:
             self.metadata.schema,
             self.metadata.partition_columns,
             mapping_mode(self.metadata),
+            self.derived,
         )
 
     # ------------------------------------------------------------------ checkpoints
@@ -120,6 +125,7 @@ class FileScan:
             self.metadata.schema,
             self.metadata.partition_columns,
             mapping_mode(self.metadata),
+            self.derived,
         )
 
     def _renders_stats(self, reader: Reader) -> bool:

@@ -16,6 +16,8 @@ class Settings:
 
     # How often a commit that lost its version tries again.
     retries: int = 10_000_000
+    # Whether a command that has nothing to say leaves no version.
+    skips_empty: bool = True
     # Whether commits and checkpoints write the checksum of their version.
     checksum_files: bool = True
     # Whether ``_last_checkpoint`` carries a checksum of its own text.
@@ -26,6 +28,10 @@ class Settings:
     top_level: str = "json"
     # How many columns a table may be clustered by.
     clustering_columns: int = 4
+    # Whether NOT NULL inside arrays and maps, where nobody checks it, is left out instead of refused.
+    unenforced_not_null: bool = False
+    # Whether ALTER takes a column by its name in the very case alone.
+    case_sensitive: bool = False
 
 
 Asked = Callable[[], Settings]

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from tidegate import properties
 from tidegate.errors import LogError, TidegateError, VersionsNotContiguousError
+from tidegate.files.derived import Derivation, derivations
 from tidegate.files.predicate import Predicate
 from tidegate.log import checksum as checksums
 from tidegate.log import segment as segments
@@ -38,6 +39,7 @@ from tidegate.metadata import Metadata
 from tidegate.protocol import indextables
 from tidegate.protocol.negotiate import assert_features_match
 from tidegate.protocol.protocol import Protocol
+from tidegate.schema.mapping import mapping_mode
 from tidegate.schema.types import StructType
 
 __all__ = ["Snapshot", "load", "read_commits", "read_hint", "unguarded"]
@@ -212,10 +214,19 @@ class Snapshot:
         """
         return self._files.read(self._scan(predicate, columns))
 
+    @property
+    def derived(self) -> tuple[Derivation, ...]:
+        """What generated partition columns tell of other columns, where writers must keep to it."""
+        if not self.protocol.supports("generatedColumns"):
+            return ()
+        metadata = self.metadata
+        return derivations(metadata.schema, tuple(metadata.partition_columns), mapping_mode(metadata))
+
     def _scan(
         self, predicate: str | Predicate | None = None, columns: Sequence[str] | None = None
     ) -> FileScan:
-        return FileScan.plan(self.metadata, predicate, columns, self.log.dialect.form)
+        told = () if predicate is None else self.derived
+        return FileScan.plan(self.metadata, predicate, columns, self.log.dialect.form, told)
 
     def add_batches(self, parsed: bool, work: Callable[[pa.RecordBatch], T]) -> Iterator[T]:
         """Every live add through ``work``, in batches, which threads may run ahead on.

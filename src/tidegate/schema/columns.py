@@ -15,7 +15,7 @@ import msgspec
 from tidegate.errors import SchemaInvalidError
 from tidegate.schema import lengths
 from tidegate.schema.paths import Path, join_path
-from tidegate.schema.types import StructField, StructType
+from tidegate.schema.types import DataType, StructField, StructType, nullable_type
 
 INVARIANTS = "delta.invariants"
 GENERATION_EXPRESSION = "delta.generationExpression"
@@ -86,11 +86,23 @@ class DefaultColumn:
 
 
 def not_null(schema: StructType) -> tuple[Path, ...]:
-    """Columns that may not be null, reached through structs alone.
-
-    A column inside a nullable struct is demanded only where the struct is there.
-    """
+    """Columns that may not be null, reached through structs alone; what holds one may not be null then."""
     return tuple(path for path, f in _through_structs(schema) if not f.nullable)
+
+
+def unenforced_not_null(schema: StructType) -> tuple[Path, ...]:
+    """Columns inside arrays and maps that may not be null, which no writer looks at."""
+    reached = {path for path, _ in _through_structs(schema)}
+    return tuple(path for path, f in schema.walk() if path not in reached and not f.nullable)
+
+
+def without_unenforced(schema: StructType) -> StructType:
+    """The schema in which every column inside arrays and maps may be null."""
+
+    def loose(kind: DataType) -> DataType:
+        return without_unenforced(kind) if isinstance(kind, StructType) else nullable_type(kind)
+
+    return StructType(tuple(f.with_type(loose(f.type)) for f in schema.fields))
 
 
 def invariants(schema: StructType) -> tuple[Invariant, ...]:

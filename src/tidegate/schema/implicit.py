@@ -1,7 +1,7 @@
 """Which types turn into others by themselves, as Spark's implicit casts do.
 
 A MERGE whose schema may evolve refuses a source whose columns are not of such types, before it looks at a
-single value.
+single value. Under the strict policy only types are taken whose every value fits.
 """
 
 from __future__ import annotations
@@ -22,6 +22,20 @@ from tidegate.schema.types import (
 _NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 
+# Each becomes every one behind it; a decimal of so many digits holds a whole number.
+_GROWING = ("byte", "short", "integer", "long", "float", "double")
+_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
+_SAME_TIMES = frozenset(
+    {
+        ("date", "timestamp"),
+        ("date", "timestamp_ntz"),
+        ("timestamp_ntz", "timestamp"),
+        ("timestamp", "timestamp_ntz"),
+        ("timestamp", "long"),
+        ("long", "timestamp"),
+    }
+)
+
 Unequal = tuple[Path, DataType, DataType]
 
 
@@ -36,6 +50,32 @@ def turns_into(data: DataType, table: DataType) -> bool:
     if data == STRING:
         return table == BINARY or _is_number(table) or _is_time(table)
     return (_is_number(data) and _is_number(table)) or (_is_time(data) and _is_time(table))
+
+
+def up_casts(data: DataType, table: DataType) -> bool:
+    """Whether every value of one simple type fits into another, as Spark's ``UpCast`` sees it."""
+    if data in (table, VOID):
+        return True
+    if not (_is_simple(data) and _is_simple(table)):
+        return False
+    if table == STRING:
+        return True
+    if isinstance(data, DecimalType):
+        if isinstance(table, DecimalType):
+            return _holds(table, data.precision, data.scale)
+        digits = _DIGITS.get(getattr(table, "name", ""))
+        return digits is not None and data.scale == 0 and data.precision < digits
+    before = getattr(data, "name", "")
+    if isinstance(table, DecimalType):
+        return before in _DIGITS and _holds(table, _DIGITS[before], 0)
+    after = getattr(table, "name", "")
+    if before in _GROWING and after in _GROWING:
+        return _GROWING.index(before) <= _GROWING.index(after)
+    return (before, after) in _SAME_TIMES
+
+
+def _holds(table: DecimalType, precision: int, scale: int) -> bool:
+    return table.precision - table.scale >= precision - scale and table.scale >= scale
 
 
 def not_merging(table: DataType, data: DataType, path: Path = ()) -> Unequal | None:

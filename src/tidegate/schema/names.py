@@ -1,6 +1,7 @@
-"""Names of columns: which parquet files cannot carry, and so no table without column mapping.
+"""Columns by name: which names parquet files cannot carry, and so no table without column mapping, and
+which columns cannot tell partitions apart.
 
-Tables that others made with such names can be read and written; nobody makes or widens one here.
+Tables that others made with such columns can be read and written; nobody makes or widens one here.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from tidegate.errors import SchemaInvalidError
 from tidegate.schema.mapping import MODE
 from tidegate.schema.paths import join_path
-from tidegate.schema.types import StructType
+from tidegate.schema.types import VOID, StructType
 
 _ILLEGAL = frozenset(" ,;{}()\n\t=")
 SHOWN = r"' ,;{}()\n\t='"
@@ -49,3 +50,13 @@ def check_partitions_once(partition_columns: Sequence[str]) -> None:
             f"Partition columns are named twice: {', '.join(twice)}.",
             errorClass="DELTA_DUPLICATE_COLUMNS_FOUND.PARTITION_COLUMNS",
         )
+
+
+def check_partition_types(partitions: StructType, before: Sequence[str] = ()) -> None:
+    """Refuse partition columns that have no type but null, except those that the table had ``before``."""
+    for f in partitions.fields:
+        if f.type == VOID and f.name not in before:
+            raise SchemaInvalidError(
+                f"The partition column {f.name} has no type but null.",
+                errorClass="DELTA_INVALID_PARTITION_COLUMN_TYPE",
+            )

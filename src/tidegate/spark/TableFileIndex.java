@@ -48,6 +48,7 @@ class Texts extends scala.runtime.AbstractFunction0 {
 public class TableFileIndex implements FileIndex {
     private final String identity;
     private final String label;
+    private final String origin;
     private final long size;
     private final StructType partitions;
     private final Function planner;
@@ -55,17 +56,29 @@ public class TableFileIndex implements FileIndex {
     // A prototype, through which Python makes all others: the gateway calls methods of objects it
     // holds, but cannot name a class that Janino has loaded.
     public TableFileIndex() {
-        this("", "", 0L, null, null);
+        this("", "", "", 0L, null, null);
     }
 
     public TableFileIndex create(
-            String identity, String label, long size, StructType partitions, Function planner) {
-        return new TableFileIndex(identity, label, size, partitions, planner);
+            String identity,
+            String label,
+            String origin,
+            long size,
+            StructType partitions,
+            Function planner) {
+        return new TableFileIndex(identity, label, origin, size, partitions, planner);
     }
 
-    public TableFileIndex(String identity, String label, long size, StructType partitions, Function planner) {
+    public TableFileIndex(
+            String identity,
+            String label,
+            String origin,
+            long size,
+            StructType partitions,
+            Function planner) {
         this.identity = identity;
         this.label = label;
+        this.origin = origin;
         this.size = size;
         this.partitions = partitions;
         this.planner = planner;
@@ -148,6 +161,11 @@ public class TableFileIndex implements FileIndex {
 
     public String identity() {
         return identity;
+    }
+
+    // Which table and version the files are of, for whoever finds the scan in a plan.
+    public String origin() {
+        return origin;
     }
 
     public boolean equals(Object other) {

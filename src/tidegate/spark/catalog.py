@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import quote
 
@@ -55,6 +56,16 @@ class Entry:
     @property
     def qualified(self) -> str:
         return ".".join("`" + p.replace("`", "``") + "`" for p in (SESSION_CATALOG, self.database, self.name))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What the catalog itself keeps of a table of another format."""
+
+    comment: str | None
+    created: datetime | None
+    partition_columns: tuple[str, ...]
+    properties: Mapping[str, str]
 
 
 def _catalog(spark: SparkSession) -> Any:
@@ -103,6 +114,35 @@ def _entry(table: Any) -> Entry:
     )
 
 
+def kept(spark: SparkSession, entry: Entry) -> Kept:
+    """What the catalog keeps of a table beside its place."""
+    if jvm.is_connect(spark):
+        told = remote_catalog.described(spark, entry.qualified)
+        moment = told.get("created_time")
+        return Kept(
+            told.get("comment"),
+            None if moment is None else datetime.fromisoformat(moment.replace("Z", "+00:00")),
+            tuple(told.get("partition_columns", ())),
+            dict(told.get("table_properties", {})),
+        )
+    table = _catalog(spark).getTableMetadata(_identifier(spark, entry.database, entry.name))
+    comment = table.comment()
+    properties = {str(p._1()): str(p._2()) for p in _each(table.properties())}
+    return Kept(
+        comment.get() if comment.isDefined() else None,
+        datetime.fromtimestamp(table.createTime() / 1000, timezone.utc),
+        tuple(str(name) for name in _each(table.partitionColumnNames())),
+        properties,
+    )
+
+
+def _each(values: Any) -> Iterator[Any]:
+    """The members of a Scala collection."""
+    found = values.iterator()
+    while found.hasNext():
+        yield found.next()
+
+
 def _remote_entry(told: Mapping[str, str]) -> Entry:
     place = told.get("Location")
     return Entry(
@@ -127,14 +167,10 @@ def partitions(spark: SparkSession, entry: Entry) -> list[tuple[dict[str, str | 
         return remote_catalog.partitions(spark, entry.qualified)
     catalog = _catalog(spark)
     none = jvm.gateway_of(spark).scala.Option.empty()
-    found = catalog.listPartitions(_identifier(spark, entry.database, entry.name), none).iterator()
     out: list[tuple[dict[str, str | None], str]] = []
-    while found.hasNext():
-        partition = found.next()
+    for partition in _each(catalog.listPartitions(_identifier(spark, entry.database, entry.name), none)):
         spec: dict[str, str | None] = {}
-        pairs = partition.spec().iterator()
-        while pairs.hasNext():
-            pair = pairs.next()
+        for pair in _each(partition.spec()):
             spec[str(pair._1())] = None if pair._2() in (None, HIVE_DEFAULT_PARTITION) else str(pair._2())
         out.append((spec, _plain(partition.location())))
     return out
@@ -298,7 +334,13 @@ def holds_view(spark: SparkSession, name: str, frame: DataFrame) -> bool:
     """Whether the temporary view ``name`` is still the one that was made from ``frame``."""
     if jvm.is_connect(spark):
         return remote_catalog.holds_view(spark, name, frame)
-    found = _catalog(spark).getRawTempView(name)
-    if not found.isDefined() or not found.get().plan().isDefined():
+    if not is_made_of_frame(spark, name):
         return False
-    return bool(found.get().plan().get().equals(frame._jdf.queryExecution().analyzed()))
+    plan = _catalog(spark).getRawTempView(name).get().plan().get()
+    return bool(plan.equals(frame._jdf.queryExecution().analyzed()))
+
+
+def is_made_of_frame(spark: SparkSession, name: str) -> bool:
+    """Whether the temporary view ``name`` of a classic session holds the plan of a DataFrame, not a text."""
+    found = _catalog(spark).getRawTempView(name)
+    return bool(found.isDefined() and found.get().plan().isDefined())

@@ -26,7 +26,7 @@ _SIZE = re.compile(r"\s*(\d+)\s*([kmgt]?)i?b?\s*", re.I)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 T = TypeVar("T", bool, int, float, str)
 N = TypeVar("N", bound="int | None")
-# What a conf below the prefix was set to, None if it was not.
+# What a conf was set to, None if it was not.
 Said = Callable[[str], str | None]
 
 
@@ -72,9 +72,14 @@ def session_defaults(spark: SparkSession) -> dict[str, str]:
 def settings(spark: SparkSession) -> Settings:
     """What the session says of commits and checkpoints; a value that cannot be is refused by name."""
     usual = Settings()
-    said = _said(spark)
+    every = _every(spark)
+
+    def said(name: str) -> str | None:
+        return every(PREFIX + name)
+
     return Settings(
         retries=_of(said, "maxCommitAttempts", usual.retries),
+        skips_empty=_of(said, "skipRecordingEmptyCommits", usual.skips_empty),
         checksum_files=_of(said, "writeChecksumFile.enabled", usual.checksum_files),
         hint_checksum=_of(said, "lastCheckpoint.checksum.enabled", usual.hint_checksum),
         part_size=_positive(said, "checkpoint.partSize", usual.part_size),
@@ -82,15 +87,18 @@ def settings(spark: SparkSession) -> Settings:
         clustering_columns=_positive(
             said, "clusteredTable.numClusteringColumnsLimit", usual.clustering_columns
         ),
+        unenforced_not_null=_of(
+            said, "constraints.allowUnenforcedNotNull.enabled", usual.unenforced_not_null
+        ),
+        case_sensitive=(every("spark.sql.caseSensitive") or "").lower() == "true",
     )
 
 
-def _said(spark: SparkSession) -> Said:
-    """Who tells many confs: over Connect each question is a request, and one brings them all."""
-    if not is_connect(spark):
-        return partial(text, spark)
-    everything = spark.conf.getAll
-    return lambda name: everything.get(PREFIX + name)
+def _every(spark: SparkSession) -> Said:
+    """Who tells many confs by their whole names: over Connect one request brings them all."""
+    if is_connect(spark):
+        return spark.conf.getAll.get
+    return lambda key: spark.conf.get(key, None)
 
 
 def _of(said: Said, name: str, default: T) -> T:

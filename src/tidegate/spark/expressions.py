@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlglot
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -44,6 +44,22 @@ class Analysed:
 def as_column(value: str | Column) -> Column:
     """SQL text or a column as a column."""
     return F.expr(value) if isinstance(value, str) else value
+
+
+def legacy_cast(column: Column, kind: Any) -> Column:
+    """A cast as Spark had it before ANSI mode, whatever mode the session is in: what does not fit is null, or
+    cut off. On Connect no such cast can be asked for, and the session's own is taken."""
+    java: Any = getattr(column, "_jc", None)
+    if java is None:
+        return column.cast(kind)
+    spark = SparkSession.active()
+    gateway = jvm.gateway_of(spark)
+    sql, no_zone = gateway.org.apache.spark.sql, gateway.scala.Option.empty()
+    expressions = sql.catalyst.expressions
+    child = sql.classic.ExpressionUtils.expression(java)
+    cast = expressions.Cast(child, jvm.java_type(spark, kind.json()), no_zone, expressions.EvalMode.LEGACY())
+    made: Any = sql.classic.ExpressionUtils.column(cast)
+    return Column(made)
 
 
 def analysed(frame: DataFrame, condition: str | Column, what: str) -> Analysed:
@@ -142,6 +158,9 @@ def quote(name: str) -> str:
 
 
 PROBE = "__tidegate_probe"
+SUBQUERY = "a subquery"
+CORRELATED = "a subquery that depends on the row"
+PREDICATE = "IN or EXISTS with a subquery"
 _MORE_THAN_A_ROW = {
     "Window": "a window function",
     "Generate": "a generator",
@@ -149,20 +168,23 @@ _MORE_THAN_A_ROW = {
 }
 
 
-def strange_values(selected: DataFrame, texts: Sequence[str]) -> str | None:
+def strange_values(selected: DataFrame, texts: Sequence[str], *, scalars: bool = False) -> str | None:
     """What stands in a selection of values that looks beyond its row, None if nothing.
 
     The values were selected from a frame to which the column ``PROBE`` was added last. On Connect the
-    texts of the values are asked.
+    texts of the values are asked. With ``scalars`` a subquery may stand in for one value, as long as it
+    knows nothing of the row.
     """
     if jvm.is_connect(selected.sparkSession):
-        return _strange_texts(texts)
+        return _strange_texts(selected.sparkSession, texts, scalars)
     plan = selected._jdf.queryExecution().analyzed()
     expressions = jvm.gateway_of(selected.sparkSession).org.apache.spark.sql.catalyst.expressions
     values = plan.expressions()
     for i in range(int(values.size())):
         if expressions.SubqueryExpression.hasSubquery(values.apply(i)):
-            return "a subquery"
+            found = _strange_subquery(values.apply(i)) if scalars else SUBQUERY
+            if found is not None:
+                return found
     while f" AS {PROBE}#" not in plan.simpleString(2**31 - 1):
         kind = _MORE_THAN_A_ROW.get(plan.getClass().getSimpleName())
         if kind is not None or plan.children().size() != 1:
@@ -171,14 +193,42 @@ def strange_values(selected: DataFrame, texts: Sequence[str]) -> str | None:
     return None
 
 
-def _strange_texts(texts: Sequence[str]) -> str | None:
+def _strange_subquery(expression: Any) -> str | None:
+    """The first subquery in an analysed expression that is more than one value for all rows."""
+    kind = str(expression.getClass().getSimpleName())
+    if kind in ("InSubquery", "Exists"):
+        return PREDICATE
+    if kind == "ScalarSubquery" and not expression.outerAttrs().isEmpty():
+        return CORRELATED
+    children = expression.children()
+    found = (_strange_subquery(children.apply(i)) for i in range(int(children.size())))
+    return next((f for f in found if f is not None), None)
+
+
+def _strange_texts(spark: SparkSession, texts: Sequence[str], scalars: bool) -> str | None:
     for text in texts:
         try:
             tree: Any = sqlglot.parse_one(text, read="spark", into=exp.Condition)
         except (SqlglotError, RecursionError):
             continue
-        if tree.find(exp.Query) is not None:
-            return "a subquery"
-        if tree.find(exp.Window) is not None:
+        queries = [q for q in tree.find_all(exp.Query) if q.parent_select is None]
+        if queries and not scalars:
+            return SUBQUERY
+        for query in queries:
+            if isinstance(query.parent, exp.In | exp.Exists):
+                return PREDICATE
+            if not _stands_alone(spark, query):
+                return CORRELATED
+        if any(w.parent_select is None for w in tree.find_all(exp.Window)):
             return "a window function"
     return None
+
+
+def _stands_alone(spark: SparkSession, query: Any) -> bool:
+    """Whether all names in a subquery are its own: it means something beside a frame without columns."""
+    text = query.unnest().sql(dialect="spark")
+    try:
+        analyse(spark.range(0).select(F.expr(f"({text})")))
+    except AnalysisException as e:
+        return not (e.getCondition() or "").startswith("UNRESOLVED_COLUMN")
+    return True

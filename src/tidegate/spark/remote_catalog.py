@@ -7,6 +7,7 @@ writes by name are answered by the client, before the server ever asks the sourc
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -81,6 +82,12 @@ def find(spark: SparkSession, database: str | None, name: str) -> dict[str, str]
             told = (line.partition(": ") for line in row.information.splitlines())
             return {key: value for key, found, value in told if found}
     return None
+
+
+def described(spark: SparkSession, table: str) -> dict[str, Any]:
+    """What the server tells of a table in JSON: its comment, times, partition columns and properties."""
+    told: dict[str, Any] = json.loads(sql(spark, f"DESCRIBE TABLE EXTENDED {table} AS JSON")[0][0])
+    return told
 
 
 def _pattern(name: str) -> str:

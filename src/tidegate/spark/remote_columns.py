@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import copy
 import re
+import sys
+from collections.abc import Collection
 from datetime import date, datetime, timedelta, timezone
 from typing import Any, TypeVar
 
 from pyspark.sql import types as T
+
+from tidegate.spark.times import in_function, in_text
 
 PlanIds = dict[str, int | None]
 _PLAN_IDS = ("_plan_id", "_root_plan_id", "_plan_id_with_rel")
@@ -84,6 +88,34 @@ def _exchanged(value: Any, plans: frozenset[int], alias: str, names: frozenset[s
             quoted = name.replace("`", "``")
             made._unparsed_identifier, made._plan_id = f"`{alias}`.`{quoted}`", None
     return made
+
+
+def timed(column: Any, micros: int, taken: Collection[str]) -> Any:
+    """The column with ``micros`` for the current time where it asks for it; ``taken`` are other columns."""
+    return type(column)(_at(column._expr, micros, taken))
+
+
+def _at(value: Any, micros: int, taken: Collection[str]) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)(_at(v, micros, taken) for v in value)
+    if not type(value).__module__.endswith("connect.expressions"):
+        return value
+    made = copy.copy(value)
+    for key, inner in vars(value).items():
+        setattr(made, key, _at(inner, micros, taken))
+    kind = type(value).__name__
+    if kind == "SQLExpression":
+        made._expr = in_text(value._expr, micros, taken)
+    elif kind == "UnresolvedFunction":
+        text = in_function(value._name, len(value._args), micros)
+        if text is not None:
+            return _as_text(value, text)
+    return made
+
+
+def _as_text(beside: Any, text: str) -> Any:
+    """SQL text as an expression of the same client as the one beside it."""
+    return vars(sys.modules[type(beside).__module__])["SQLExpression"](text)
 
 
 class _NoText(Exception):

@@ -9,7 +9,7 @@ from tidegate.commands import catalog
 from tidegate.commands.alter_columns import NewColumn, add_columns, parse_position
 from tidegate.commands.replace_columns import replace_columns
 from tidegate.commands.sync_identity import sync_identity
-from tidegate.errors import AlterRefusedError, OptionError
+from tidegate.errors import AlterRefusedError, NotATableError, OptionError
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
 from tidegate.schema.lengths import as_strings
@@ -25,7 +25,13 @@ _BYPASS = "spark.databricks.delta.alterLocation.bypassSchemaCheck"
 
 
 def alter(context: Context, node: nodes.Alter) -> DataFrame:
-    table = context.table(node.table)
+    try:
+        table = context.table(node.table)
+    except NotATableError as e:
+        if node.action != "sync identity":
+            raise
+        known = "DELTA_IDENTITY_COLUMNS_ALTER_NON_DELTA_FORMAT"
+        raise NotATableError(e.message, table=e.table, hint=e.hint, errorClass=known) from None
     name = dotted(node.name) if node.name else ""
     match node.action:
         case "add constraint":
@@ -110,7 +116,8 @@ def _new(column: nodes.ColumnDef) -> NewColumn:
 def _change(table: DeltaTable, node: nodes.Alter, name: str) -> None:
     """Hive's CHANGE: old and new name are the same, or the column is renamed too."""
     column = node.columns[0]
-    if node.to[0].lower() != node.name[-1].lower():
+    exact = table._log.settings().case_sensitive
+    if node.to[0].lower() != node.name[-1].lower() or (exact and node.to[0] != node.name[-1]):
         raise OptionError(
             "CHANGE COLUMN keeps a column's name.", hint="Rename it with ALTER TABLE ... RENAME COLUMN."
         )

@@ -19,6 +19,8 @@ def create(walk: Walk) -> nodes.Statement | None:
         mode = "create_or_replace" if walk.take("OR", "REPLACE") else "create"
     else:
         walk.need("REPLACE")
+    if walk.take("TEMPORARY") or walk.take("TEMP") or walk.take("GLOBAL", "TEMPORARY"):
+        return _temporary(walk)
     walk.take("EXTERNAL")
     if not walk.take("TABLE"):
         return None
@@ -40,6 +42,19 @@ def create(walk: Walk) -> nodes.Statement | None:
     return node
 
 
+def _temporary(walk: Walk) -> nodes.Create | None:
+    """``TEMPORARY TABLE`` or ``VIEW ... USING``, as far as the format."""
+    if not (walk.take("TABLE") or walk.take("VIEW")):
+        return None
+    walk.take("IF", "NOT", "EXISTS")
+    table = walk.table()
+    if walk.here is not None and walk.here.token_type is TokenType.L_PAREN:
+        walk.bracketed()
+    if not walk.take("USING"):
+        return None
+    return nodes.Create(table, using=".".join(walk.parts("a format")).lower(), temporary=True)
+
+
 def _is_query(walk: Walk) -> bool:
     return any(walk.peek(w) for w in ("AS", "SELECT", "WITH", "VALUES", "FROM", "TABLE")) or (
         walk.here is not None and walk.here.token_type is TokenType.L_PAREN
@@ -59,8 +74,21 @@ def _clause(walk: Walk, node: nodes.Create) -> nodes.Create:
         return replace(node, comment=walk.string("a comment"))
     if walk.take("LOCATION"):
         return replace(node, location=walk.string("a location"))
-    if walk.take("TBLPROPERTIES") or walk.take("OPTIONS"):
+    if walk.take("OPTIONS"):
+        said = properties(walk)
+        path = next((k for k in said if k.lower() == "path"), None)
+        node = node if path is None else replace(node, location=said.pop(path))
+        return replace(node, properties={**node.properties, **said})
+    if walk.take("TBLPROPERTIES"):
         return replace(node, properties={**node.properties, **properties(walk)})
+    if walk.take("CLUSTERED", "BY"):
+        walk.bracketed()
+        if walk.take("SORTED", "BY"):
+            walk.bracketed()
+        walk.need("INTO")
+        walk.integer("a number of buckets")
+        walk.need("BUCKETS")
+        return replace(node, bucketed=True)
     raise walk.error("Expected a clause of CREATE TABLE")
 
 
@@ -128,7 +156,7 @@ def column(walk: Walk) -> nodes.ColumnDef:
         elif walk.take("NULL"):
             node = replace(node, nullable=True)
         elif walk.take("DEFAULT"):
-            node = replace(node, default=walk.expression("a default"))
+            node = replace(node, default=walk.default())
         elif walk.take("COMMENT"):
             node = replace(node, comment=walk.string("a comment"))
         elif walk.take("GENERATED"):
@@ -171,7 +199,7 @@ def insert(walk: Walk, common: str = "") -> nodes.Statement | None:
     if not overwrite:
         walk.need("INTO")
     elif walk.peek("DIRECTORY") or walk.peek("LOCAL", "DIRECTORY"):
-        return None
+        return _into_directory(walk)
     walk.take("TABLE")
     node = nodes.Insert(walk.table(), overwrite)
     if walk.take("PARTITION"):
@@ -184,6 +212,16 @@ def insert(walk: Walk, common: str = "") -> nodes.Statement | None:
     elif walk.here is not None and walk.here.token_type is TokenType.L_PAREN and not _opens_query(walk):
         node = replace(node, columns=tuple(walk.listed(walk.identifier)))
     return replace(node, query=common + walk.rest("a query"))
+
+
+def _into_directory(walk: Walk) -> nodes.Statement | None:
+    """``INSERT OVERWRITE [LOCAL] DIRECTORY '/path' USING delta``; one of another format is Spark's."""
+    walk.take("LOCAL")
+    walk.need("DIRECTORY")
+    if walk.here is None or walk.here.token_type is not TokenType.STRING:
+        return None
+    node = nodes.Insert(walk.table(), overwrite=True, directory=True)
+    return node if walk.take("USING", "DELTA") else None
 
 
 def _opens_query(walk: Walk) -> bool:

@@ -25,7 +25,10 @@ class DeltaSpark(Spark):
     """Spark's SQL in which the words that begin our statements are words like any other."""
 
     class Tokenizer(Spark.Tokenizer):
-        KEYWORDS: ClassVar = {k: v for k, v in Spark.Tokenizer.KEYWORDS.items() if v is not TokenType.COMMAND}
+        KEYWORDS: ClassVar = {
+            **{k: v for k, v in Spark.Tokenizer.KEYWORDS.items() if v is not TokenType.COMMAND},
+            "VOID": TokenType.VOID,
+        }
         COMMANDS: ClassVar = set()
 
 
@@ -226,8 +229,23 @@ class Walk:
     def expression(self, what: str = "an expression") -> str:
         return self._spanned("_parse_disjunction", what)
 
+    def default(self) -> str:
+        """The default of a column, which NOT NULL may follow: no part of it, unless IS comes before."""
+        tokens, depth = self.tokens, 0
+        for at in range(self.at, len(tokens) - 1):
+            depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(tokens[at].token_type, 0)
+            is_not_null = (tokens[at].text.upper(), tokens[at + 1].text.upper()) == ("NOT", "NULL")
+            if depth == 0 and is_not_null and tokens[at - 1].text.upper() != "IS":
+                self.tokens = tokens[:at]
+                break
+        try:
+            return self.expression("a default")
+        finally:
+            self.tokens = tokens
+
     def type(self) -> str:
-        return self._spanned("_parse_types", "a type")
+        # The type of a column that is null alone, which sqlglot does not know.
+        return "void" if self.take("VOID") else self._spanned("_parse_types", "a type")
 
     def bracketed(self) -> str:
         """The text between a pair of parentheses, both left out."""
@@ -260,7 +278,7 @@ class Walk:
             raise self.error("Expected a table")
         if token.token_type is TokenType.STRING:
             path = self.string("a path")
-            ref = TableRef(("delta", path), token.start, self.tokens[self.at - 1].end)
+            ref = TableRef(("delta", path), token.start, self.tokens[self.at - 1].end, literal=True)
         else:
             parts = self.parts("a table")
             ref = TableRef(parts, token.start, self.tokens[self.at - 1].end)

@@ -79,7 +79,9 @@ def _unresolved(error: PySparkException, text: str, table: TableRef) -> int:
 def _near(error: TidegateError, text: str, table: TableRef) -> int:
     if error.errorClass == "DEFAULT_PLACEMENT_INVALID":
         return _find(text, ("default",), table)
-    return table.start
+    # A name that Spark did not find and that Delta has a class of its own for.
+    cause = error.__cause__
+    return _unresolved(cause, text, table) if isinstance(cause, AnalysisException) else table.start
 
 
 def _find(text: str, parts: tuple[str, ...], table: TableRef) -> int:

@@ -129,6 +129,8 @@ def describe(walk: Walk) -> nodes.Statement | None:
     elif walk.take("HISTORY"):
         node = nodes.Describe(walk.table(), "history")
         if walk.take("LIMIT"):
+            if walk.here is not None and walk.here.token_type is TokenType.DASH:
+                raise walk.error("Expected a number of versions")
             node = replace(node, limit=walk.integer("a number of versions"))
     else:
         for other in ("FUNCTION", "DATABASE", "SCHEMA", "NAMESPACE", "CATALOG", "QUERY", "PROCEDURE"):
@@ -139,6 +141,8 @@ def describe(walk: Walk) -> nodes.Statement | None:
         if walk.here is None or walk.peek("SELECT") or walk.peek("WITH") or walk.peek("VALUES"):
             return None
         node = nodes.Describe(walk.table(), "extended" if extended else "table")
+        if walk.here is not None and not walk.peek("PARTITION") and not walk.peek("AS"):
+            node = replace(node, what="column", column=walk.identifier("a column"))
         if walk.here is not None:
             return None
     walk.end()

@@ -18,6 +18,8 @@ class TableRef:
     end: int
     version: str | None = None
     timestamp: str | None = None
+    # Whether the table stands as a path between quotes.
+    literal: bool = False
 
     @property
     def path(self) -> str | None:
@@ -112,10 +114,11 @@ class Generate(Statement):
 
 @dataclass(frozen=True)
 class Describe(Statement):
-    """``DESCRIBE DETAIL|HISTORY|TABLE``: ``what`` is detail, history, table or extended."""
+    """``DESCRIBE DETAIL|HISTORY|TABLE``: ``what`` is detail, history, table, extended or column."""
 
     what: str = "table"
     limit: int | None = None
+    column: str = ""
 
 
 @dataclass(frozen=True)
@@ -165,6 +168,8 @@ class Create(Statement):
     query: str | None = None
     like: TableRef | None = None
     clone: TableRef | None = None
+    bucketed: bool = False
+    temporary: bool = False
 
 
 @dataclass(frozen=True)
@@ -178,6 +183,8 @@ class Insert(Statement):
     if_not_exists: bool = False
     replace_where: str | None = None
     query: str = ""
+    # INSERT OVERWRITE DIRECTORY: files in a folder, with no table.
+    directory: bool = False
 
 
 @dataclass(frozen=True)

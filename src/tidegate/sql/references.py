@@ -7,7 +7,7 @@ without a version need nothing: the session's catalog plans them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import Token, TokenType
@@ -192,6 +192,29 @@ def without_qualifiers(text: str, names: Sequence[tuple[str, ...]]) -> str:
         else:
             i += 1
     return "".join([*out, text[at:]])
+
+
+def with_columns(text: str, names: Mapping[str, str], alias: str) -> str:
+    """``text`` with columns called otherwise, bare or behind the alias; fields and functions stay."""
+    tokens = tokens_of(text)
+    out, at = [], 0
+    for i, token in enumerate(tokens):
+        new = names.get(token.text.casefold())
+        if new is None or not _is_name(token) or not _begins_column(tokens, i, alias):
+            continue
+        out.append(text[at : token.start] + "`" + new.replace("`", "``") + "`")
+        at = token.end + 1
+    return "".join([*out, text[at:]])
+
+
+def _begins_column(tokens: Sequence[Token], i: int, alias: str) -> bool:
+    """Whether the name here is a column's own, and no field, function or qualifier."""
+    if i + 1 < len(tokens) and tokens[i + 1].token_type is TokenType.L_PAREN:
+        return False
+    if i == 0 or tokens[i - 1].token_type is not TokenType.DOT:
+        return True
+    before = i >= 3 and tokens[i - 3].token_type is TokenType.DOT
+    return not before and tokens[i - 2].text.casefold() == alias.casefold()
 
 
 def _qualifier(tokens: Sequence[Token], i: int, names: Sequence[tuple[str, ...]]) -> int:

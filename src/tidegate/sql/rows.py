@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from tidegate.commands.delete import delete as delete_rows
 from tidegate.commands.update import update as update_rows
 from tidegate.commands.write import write
-from tidegate.errors import SchemaInvalidError
+from tidegate.errors import OptionError, SchemaInvalidError
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.schema.columns import default_columns, generated_columns, identity_columns
 from tidegate.schema.types import (
@@ -34,11 +34,19 @@ from tidegate.sql.references import without_qualifiers
 from tidegate.sql.tables import nothing
 from tidegate.table.frames import rows
 
+_NULLS = "spark.sql.defaultColumn.useNullsForMissingDefaultValues"
 _AFFECTED = "num_affected_rows bigint"
+_CATALOG = "spark_catalog"
 
 
 def insert(context: Context, node: nodes.Insert) -> DataFrame:
     """By position unless BY NAME or a list of columns says otherwise; static partitions are filled in."""
+    if node.directory:
+        raise OptionError(
+            f"INSERT OVERWRITE DIRECTORY is not for Delta tables: {node.table.path} would have no log.",
+            hint="CREATE TABLE ... LOCATION ... AS SELECT makes a table there.",
+            errorClass="DELTA_OPERATION_NOT_ALLOWED",
+        )
     log = context.log(node.table)
     snapshot = load(log)
     static = _static(node, snapshot)
@@ -139,14 +147,18 @@ def _check_number(frame: DataFrame, names: Sequence[str], *, may_grow: bool) -> 
 
 
 def _check_complete(frame: DataFrame, schema: StructType) -> None:
-    """Refuse the lack of a column that may not be null and that nothing fills."""
+    """Refuse the lack of a column that nothing fills, if it may not be null or the session gives no nulls."""
+    nulls = frame.sparkSession.conf.get(_NULLS, "true") or "true"
+    strict = nulls.lower() == "false"
     given = {c.lower() for c in frame.columns}
     filled = {c.name for c in default_columns(schema)}
     filled |= {c.name for c in generated_columns(schema)} | {c.name for c in identity_columns(schema)}
     for f in schema.fields:
-        if not f.nullable and f.name not in filled and f.name.lower() not in given:
+        if (strict or not f.nullable) and f.name not in filled and f.name.lower() not in given:
+            why = "may not be null, has" if not f.nullable else "has"
             raise SchemaInvalidError(
-                f"The column {f.name} may not be null, has no default, and is not named in INSERT.",
+                f"The column {f.name} {why} no default, and is not named in INSERT.",
+                hint=f"Name it, or set {_NULLS} = true." if strict and f.nullable else None,
                 errorClass="DELTA_INSERT_COLUMN_MISMATCH",
             )
 
@@ -203,7 +215,7 @@ def _is_refused(given: DataType, want: DataType, name: str) -> bool:
 def update(context: Context, node: nodes.Update) -> DataFrame:
     log = context.log(node.table)
     _once([c for c, _ in node.set], "SET assigns", "DELTA_CONFLICT_SET_COLUMN")
-    short = _shortened(node)
+    short = _shortened(context, node)
     values = defaults.in_assignments([(short(c), short(v)) for c, v in node.set], load(log).schema)
     where = None if node.where is None else short(node.where)
     count = update_rows(context.spark, log, values or {}, where, alias=node.alias or _last(node))
@@ -211,17 +223,25 @@ def update(context: Context, node: nodes.Update) -> DataFrame:
 
 
 def delete(context: Context, node: nodes.Delete) -> DataFrame:
-    where = None if node.where is None else _shortened(node)(node.where)
+    where = None if node.where is None else _shortened(context, node)(node.where)
     log = context.log(node.table)
     count = delete_rows(context.spark, log, where, alias=node.alias or _last(node))
     shown = -1 if count is None else count
     return rows(context.spark, [{"num_affected_rows": shown}], _AFFECTED)
 
 
-def _shortened(node: nodes.Statement, *others: nodes.TableRef) -> Callable[[str], str]:
+def _shortened(context: Context, node: nodes.Statement, *others: nodes.TableRef) -> Callable[[str], str]:
     """Texts in which ``db.t.column`` is ``t.column``: frames go by one name, statements by several parts."""
-    longs = [r.parts for r in (node.table, *others) if r.path is None and len(r.parts) > 1]
-    return lambda text: without_qualifiers(text, longs)
+    named = [r.parts for r in (node.table, *others) if r.path is None]
+
+    def short(text: str) -> str:
+        # A name may be said with its database where the statement left that out.
+        bare = [p for p in named if len(p) == 1 and f".{p[0].lower()}." in text.lower().replace("`", "")]
+        within = context.spark.catalog.currentDatabase() if bare else ""
+        longs = [p for p in named if len(p) > 1] + [(within, *p) for p in bare]
+        return without_qualifiers(text, [*((_CATALOG, *p) for p in longs if len(p) == 2), *longs])
+
+    return short
 
 
 def _last(node: nodes.Statement) -> str | None:
@@ -244,7 +264,7 @@ def merge(context: Context, node: nodes.Merge) -> DataFrame:
         source = source.alias(alias)
     table = context.table(node.table)
     schema = load(table._log).schema
-    short = _shortened(node, *([named] if named is not None else []))
+    short = _shortened(context, node, *([named] if named is not None else []))
     target = node.alias or _last(node)
     builder = (table.alias(target) if target is not None else table).merge(source, short(node.on))
     if node.evolution:

@@ -25,6 +25,7 @@ from tidegate.sql.parameters import bound
 from tidegate.sql.parse import DELTA_ONLY, Unreadable, parse, says_delta
 from tidegate.sql.queries import query
 from tidegate.sql.references import references
+from tidegate.sql.view_targets import view_target
 
 Runner = Callable[[Context, Any], DataFrame]
 
@@ -104,6 +105,8 @@ def run(spark: SparkSession, spark_sql: SparkSql, text: str, arguments: Any = No
             raise
         return context.through(text, arguments)
     runner = None if node is None else _runner(context, node)
+    if node is not None and runner is None:
+        runner = _on_view(context, node, said)
     if node is None or runner is None:
         try:
             return query(context, text, arguments)
@@ -119,6 +122,23 @@ def run(spark: SparkSession, spark_sql: SparkSql, text: str, arguments: Any = No
         if found is e:
             raise
         raise found from None
+
+
+def _on_view(context: Context, node: nodes.Statement, text: str) -> Runner | None:
+    """How rows are changed through a temporary view of a Delta table; None if the statement names none."""
+    try:
+        target = view_target(context, node)
+    except (TidegateError, PySparkException) as e:
+        raise located(e, text, node.table) from None
+    if target is None:
+        return None
+
+    def run(context: Context, _: Any) -> DataFrame:
+        done = _SHARED[type(target.node)](context, target.node)
+        target.shown_again(context)
+        return done
+
+    return run
 
 
 def _is_tokens(text: str) -> bool:

@@ -18,7 +18,7 @@ from tidegate.table.frames import OPTIMIZE, rows
 
 def vacuum(context: Context, node: nodes.Vacuum) -> DataFrame:
     """The table's path; of a dry run the files and empty folders that would go."""
-    _refuse_view(context, node.table, "VACUUM")
+    refuse_view(context, node.table, "VACUUM")
     log = context.log(node.table)
     inventory = None if node.inventory is None else query(context, f"SELECT * FROM {node.inventory}")
     done = run_vacuum(
@@ -35,7 +35,7 @@ def vacuum(context: Context, node: nodes.Vacuum) -> DataFrame:
 
 
 def optimize(context: Context, node: nodes.Optimize) -> DataFrame:
-    _refuse_view(context, node.table, "OPTIMIZE")
+    refuse_view(context, node.table, "OPTIMIZE")
     builder = context.table(node.table).optimize()
     if node.where is not None:
         builder = builder.where(node.where)
@@ -51,7 +51,7 @@ def reorg(context: Context, node: nodes.Reorg) -> DataFrame:
         raise OptionError(
             f"REORG TABLE ... APPLY ({node.action}) is not served.", hint="APPLY (PURGE) rewrites files."
         )
-    _refuse_view(context, node.table, "REORG")
+    refuse_view(context, node.table, "REORG")
     done = purge(context.spark, context.log(node.table), where=node.where)
     return rows(context.spark, [{"path": done.path, "metrics": done.metrics}], OPTIMIZE)
 
@@ -69,7 +69,8 @@ def restore(context: Context, node: nodes.Restore) -> DataFrame:
     return table.restoreToTimestamp(context.moment(node.table.timestamp, "DELTA_TIMESTAMP_INVALID"))
 
 
-def _refuse_view(context: Context, ref: nodes.TableRef, what: str) -> None:
+def refuse_view(context: Context, ref: nodes.TableRef, what: str) -> None:
+    """A view has no files and no log: ``what`` needs a table."""
     if _is_view(context, ref):
         raise NotATableError(
             f"{what} needs a table; {ref.name} is a view.",

@@ -3,40 +3,90 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidegate.commands import catalog, clustering
-from tidegate.commands.detail import detail, location
-from tidegate.errors import SchemaInvalidError
+from tidegate.commands.detail import detail, elsewhere, location
+from tidegate.commands.presence import is_folder
+from tidegate.errors import FileMissingError, NotATableError, SchemaInvalidError
 from tidegate.log.snapshot import Snapshot, load
+from tidegate.log.table_log import TableLog
 from tidegate.schema.columns import default_columns, generated_columns, identity_columns
 from tidegate.schema.lengths import described
 from tidegate.schema.types import StructField, StructType
-from tidegate.spark.catalog import SESSION_CATALOG
+from tidegate.spark.catalog import SESSION_CATALOG, kept
 from tidegate.spark.scan.projection import spark_type
 from tidegate.sql import nodes
 from tidegate.sql.context import Context
 from tidegate.sql.parameters import literal
+from tidegate.sql.services import refuse_view
+from tidegate.table import naming
 from tidegate.table.frames import DETAIL, rows
 
 _DESCRIBED = "col_name string, data_type string, comment string"
 
 
 def describe(context: Context, node: nodes.Describe) -> DataFrame:
-    table = context.table(node.table)
+    if node.what in ("detail", "history"):
+        refuse_view(context, node.table, f"DESCRIBE {node.what.upper()}")
     if node.what == "detail":
-        told = detail(load(table._log), _full_name(context, node.table))
-        return rows(context.spark, [told], DETAIL)
+        return rows(context.spark, [_detail(context, node.table)], DETAIL)
+    with _only_delta(node):
+        table = context.table(node.table)
     if node.what == "history":
         return table.history(node.limit)
     snapshot = load(table._log)
+    if node.what == "column":
+        return _column(context, snapshot, node.column)
     out = _columns(snapshot)
     if node.what == "extended":
         out += _more(context, node, snapshot)
     return rows(context.spark, [dict(zip(_names(), row, strict=True)) for row in out], _DESCRIBED)
+
+
+@contextmanager
+def _only_delta(node: nodes.Describe) -> Iterator[None]:
+    """What DESCRIBE HISTORY says of a table that has no log."""
+    try:
+        yield
+    except NotATableError as e:
+        if node.what != "history":
+            raise
+        known = "DELTA_TABLE_ONLY_OPERATION" if node.table.path is not None else "DELTA_ONLY_OPERATION"
+        raise NotATableError(e.message, table=e.table, hint=e.hint, errorClass=known) from None
+
+
+def _detail(context: Context, ref: nodes.TableRef) -> dict[str, Any]:
+    """DESCRIBE DETAIL: of a Delta table what its log says, of another one what the catalog keeps of it."""
+    if ref.path is not None and ref.literal:
+        log = TableLog.at(ref.path)
+        try:
+            return detail(load(log))
+        except NotATableError:
+            if is_folder(log):
+                return elsewhere(ref.path)
+            raise FileMissingError(
+                f"There is nothing at {ref.path}.", hint="Check the path.", errorClass="DELTA_FILE_NOT_FOUND"
+            ) from None
+    entry = None if ref.path is not None else catalog.entry_of(context.spark, ref.name)
+    if entry is None or entry.is_delta:
+        return detail(load(context.log(ref)), _full_name(context, ref))
+    known = kept(context.spark, entry)
+    return elsewhere(
+        None if entry.location is None else location(entry.location),
+        format=entry.provider,
+        name=naming.full_name(entry),
+        comment=known.comment or "",
+        created=known.created,
+        partition_columns=known.partition_columns,
+        properties=known.properties,
+    )
 
 
 def _names() -> list[str]:
@@ -52,6 +102,20 @@ def _columns(snapshot: Snapshot) -> list[tuple[str, str, str | None]]:
         out += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
         out += [(c.name, c.type, c.comment) for c in partitions]
     return out
+
+
+def _column(context: Context, snapshot: Snapshot, name: str) -> DataFrame:
+    """DESCRIBE of one column: its name, its type and what it is about."""
+    found = next((c for c in catalog.columns_of(snapshot.url) if c.name.lower() == name.lower()), None)
+    if found is None:
+        raise SchemaInvalidError(
+            f"There is no column {name}; the table has {', '.join(snapshot.schema.names)}.",
+            table=snapshot.url,
+            errorClass="UNRESOLVED_COLUMN.WITH_SUGGESTION",
+        )
+    told = (("col_name", found.name), ("data_type", found.type), ("comment", found.comment or "NULL"))
+    listed = [{"info_name": k, "info_value": v} for k, v in told]
+    return rows(context.spark, listed, "info_name string, info_value string")
 
 
 def _more(context: Context, node: nodes.Describe, snapshot: Snapshot) -> list[tuple[str, str, str | None]]:
@@ -78,7 +142,13 @@ def _more(context: Context, node: nodes.Describe, snapshot: Snapshot) -> list[tu
         + "]",
     }
     out: list[tuple[str, str, str | None]] = [("", "", ""), ("# Detailed Table Information", "", "")]
-    return out + [(k, v, "") for k, v in told.items() if v is not None]
+    out += [(k, v, "") for k, v in told.items() if v is not None]
+    defaults = {d.name: d.current for d in default_columns(snapshot.schema)}
+    if defaults:
+        out += [("", "", ""), ("# Column Default Values", "", "")]
+        types = {c.name: c.type for c in catalog.columns_of(snapshot.url)}
+        out += [(name, types[name], value) for name, value in defaults.items()]
+    return out
 
 
 def _properties(snapshot: Snapshot) -> dict[str, str]:
@@ -98,7 +168,7 @@ def _properties(snapshot: Snapshot) -> dict[str, str]:
 def _full_name(context: Context, table: nodes.TableRef) -> str | None:
     """What the catalog calls a table, from the catalog down; None for a path."""
     entry = None if table.path else catalog.entry_of(context.spark, table.name)
-    return None if entry is None else f"{SESSION_CATALOG}.{entry.database}.{entry.name}"
+    return None if entry is None else naming.full_name(entry)
 
 
 def show(context: Context, node: nodes.Show) -> DataFrame:

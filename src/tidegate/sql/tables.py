@@ -9,10 +9,11 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from tidegate.commands import catalog, retention
+from tidegate.commands import catalog, named_writes, retention
 from tidegate.commands.clone import clone
 from tidegate.commands.convert import clone_parquet
 from tidegate.commands.convert_named import catalog_partitions
+from tidegate.commands.create import not_bucketed
 from tidegate.errors import (
     NotATableError,
     OptionError,
@@ -20,6 +21,7 @@ from tidegate.errors import (
     TableExistsError,
     TableNotFoundError,
 )
+from tidegate.log.table_log import TableLog
 from tidegate.schema.types import StructType
 from tidegate.spark.confs import conf, log_at
 from tidegate.sql import nodes
@@ -52,6 +54,7 @@ def creates_ours(context: Context, node: nodes.Create) -> bool:
 
 
 def create(context: Context, node: nodes.Create) -> DataFrame:
+    _check_clauses(context, node)
     exists = _exists(context, node)
     if node.mode == "create" and node.if_not_exists and exists:
         return nothing(context) if node.clone is None else rows(context.spark, [], CLONE)
@@ -92,6 +95,29 @@ def _check_exists(node: nodes.Create, exists: bool) -> None:
             f"There is no table {node.table} to replace.",
             hint="Use CREATE OR REPLACE TABLE to make it.",
             errorClass="DELTA_CANNOT_REPLACE_MISSING_TABLE" if node.clone is not None else None,
+        )
+
+
+def _check_clauses(context: Context, node: nodes.Create) -> None:
+    """Refuse two places for one table, and buckets and passing tables, which Delta does not have."""
+    if node.temporary:
+        raise OptionError(
+            f"{node.table} cannot be temporary: a Delta table is kept where its log is.",
+            hint="Write CREATE TEMPORARY VIEW ... AS SELECT * FROM delta.`path`, or CREATE TABLE.",
+            errorClass="DELTA_OPERATION_NOT_ALLOWED",
+        )
+    if node.bucketed:
+        raise not_bucketed(str(node.table))
+    path, said = node.table.path, node.location
+    if path is None or said is None or node.clone is not None:
+        return
+    if TableLog.at(path).url != TableLog.at(said).url and not conf(
+        context.spark, "legacy.allowAmbiguousPathsInCreateTable", False
+    ):
+        raise OptionError(
+            f"CREATE TABLE has two places for one table: {path} and the location {said}.",
+            hint="Leave LOCATION out.",
+            errorClass="DELTA_AMBIGUOUS_PATHS_IN_CREATE_TABLE",
         )
 
 
@@ -151,7 +177,7 @@ def _create_as(context: Context, node: nodes.Create) -> DataFrame:
         properties["location"] = node.location
     if node.comment is not None:
         properties["comment"] = node.comment
-    catalog.write_to(
+    named_writes.write_to(
         query(context, node.query),
         node.table.name,
         verbs[node.mode],

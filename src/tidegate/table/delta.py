@@ -129,7 +129,7 @@ class DeltaTable(Alterations, Features):
 
     def detail(self) -> DataFrame:
         """What the table is now, in one row: DESCRIBE DETAIL."""
-        return frames.rows(self._spark, [detail(load(self._log), self._name)], frames.DETAIL)
+        return frames.rows(self._spark, [detail(load(self._log), self._called())], frames.DETAIL)
 
     # ------------------------------------------------------------------ changing rows
 
@@ -263,7 +263,7 @@ class DeltaTable(Alterations, Features):
         return DeltaTable(self._spark, TableLog.at(place.path), place.name)
 
     def _called(self) -> str | None:
-        """This table's name as the history of a clone writes it; None if it is known by its path."""
+        """This table's name from its catalog down; None if it is known by its path."""
         entry = None if self._name is None else catalog.entry_of(self._spark, self._name)
         return None if entry is None else naming.full_name(entry)
 

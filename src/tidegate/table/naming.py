@@ -57,7 +57,11 @@ def place(
     path = path_in(identifier)
     if path is not None:
         if location is not None and TableLog.at(location).url != TableLog.at(path).url:
-            raise OptionError(f"The table is named by its path {path}, and its location is {location}.")
+            raise OptionError(
+                f"The table is named by its path {path}, and its location is {location}.",
+                hint="Leave the location out.",
+                errorClass="DELTA_CREATE_TABLE_IDENTIFIER_LOCATION_MISMATCH",
+            )
         return Place(path)
     entry = catalog.entry_of(spark, identifier)
     if entry is not None and (entry.is_view or not (entry.is_delta or over_others)):
@@ -65,7 +69,11 @@ def place(
             f"{identifier} is not a Delta table: it is "
             f"{'a view' if entry.is_view else f'a table of the format {entry.provider}'}.",
             hint="Drop it first, or take another name.",
-            errorClass="DELTA_ONLY_OPERATION" if entry.is_view else "DELTA_NOT_A_DELTA_TABLE",
+            errorClass="DELTA_NOT_A_DELTA_TABLE"
+            if not entry.is_view
+            else "DELTA_ONLY_OPERATION"
+            if over_others
+            else "DELTA_CANNOT_WRITE_INTO_VIEW",
         )
     if entry is not None and entry.location is not None:
         if location is not None and TableLog.at(location).url != TableLog.at(entry.location).url:

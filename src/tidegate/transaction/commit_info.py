@@ -13,7 +13,7 @@ from tidegate.transaction.conflicts import Isolation
 from tidegate.transaction.pending import Operation
 
 ENGINE = f"Tidegate/{__version__}"
-# In the tags of a commit that could not keep the ids of the rows it moved or changed.
+# In the tags of a commit to a table that tracks rows: whether those it moved or changed have kept their ids.
 _ROWS_PRESERVED = "delta.rowTracking.preserved"
 
 
@@ -34,6 +34,10 @@ class CommitNote:
         """The note of a commit whose rows could not keep their ids."""
         return replace(self, tags={**(self.tags or {}), _ROWS_PRESERVED: "false"})
 
+    def with_row_ids(self) -> CommitNote:
+        """The note of a commit whose rows kept their ids, as every command sees to it; a given tag stays."""
+        return replace(self, tags={_ROWS_PRESERVED: "true", **(self.tags or {})})
+
     def render(self, now: int, own_time: int | None) -> dict[str, Any]:
         """The fields in the order in which readers look for them, an in-commit timestamp first."""
         info: dict[str, Any] = {}
@@ -41,12 +45,12 @@ class CommitNote:
             info["inCommitTimestamp"] = own_time
         info["timestamp"] = now if own_time is None else own_time
         info["operation"] = self.operation.name
-        info["operationParameters"] = {k: _text(v) for k, v in self.operation.parameters.items()}
+        info["operationParameters"] = {k: _parameter(v) for k, v in self.operation.parameters.items()}
         if self.read_version >= 0:
             info["readVersion"] = self.read_version
         info["isolationLevel"] = self.isolation.value
         info["isBlindAppend"] = self.is_blind
-        info["operationMetrics"] = {k: _text(v) for k, v in (self.metrics or {}).items()}
+        info["operationMetrics"] = {k: _json(v) for k, v in (self.metrics or {}).items()}
         if self.user_metadata is not None:
             info["userMetadata"] = self.user_metadata
         if self.tags:
@@ -56,6 +60,11 @@ class CommitNote:
         return info
 
 
-def _text(value: Any) -> str | None:
-    """A parameter as Delta writes it: text, JSON as text, and null where there is nothing to say."""
+def _parameter(value: Any) -> str | int | float | bool | None:
+    """A parameter as Delta writes it: lists and maps are JSON in a text, all else stands as it is."""
+    return value if value is None or isinstance(value, str | int | float) else _json(value)
+
+
+def _json(value: Any) -> str | None:
+    """A metric as Delta writes it: text, also for a number."""
     return value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -28,7 +28,7 @@ from tidegate.transaction.pending import Changes
 from tidegate.transaction.prepared import Prepared, tracks_rows, with_deletion_times, with_row_ids
 from tidegate.transaction.readset import ReadSet
 from tidegate.transaction.state import State
-from tidegate.transaction.upkeep import keeps_time, with_boundary, with_provenance
+from tidegate.transaction.upkeep import keeps_time, names_rows, with_boundary, with_provenance
 
 _log = logging.getLogger(__name__)
 
@@ -126,7 +126,11 @@ class CommitLoop:
         if tracks_rows(protocol, metadata):
             changes, mark = with_row_ids(changes, mark, version)
         changes = with_deletion_times(changes, now if own_time is None else own_time)
-        note = self.note.without_row_ids() if state.rows_tracked_since else self.note
+        note = self.note
+        if state.rows_tracked_since:
+            note = note.without_row_ids()
+        elif state.version >= 0 and names_rows(state.metadata):
+            note = note.with_row_ids()
         return Prepared(version, changes, note.render(now, own_time), own_time, mark)
 
     def _follow(self, changes: Changes, state: State, found: LogFile, actions: CommitActions) -> State:

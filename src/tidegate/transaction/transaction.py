@@ -42,7 +42,7 @@ from tidegate.metadata import Metadata
 from tidegate.protocol import negotiate
 from tidegate.protocol.protocol import Protocol
 from tidegate.schema.mapping import mapping_mode
-from tidegate.schema.names import check_names
+from tidegate.schema.names import check_names, check_partition_types
 from tidegate.storage.store import FileInfo
 from tidegate.transaction import hooks as after
 from tidegate.transaction.commit_info import ENGINE, CommitNote
@@ -270,10 +270,12 @@ class Transaction:
             self._new_protocol = protocol
 
     def _check_names(self, metadata: Metadata) -> None:
-        """Refuse new names of columns that no data file could carry."""
+        """Refuse new columns that no data file, or no directory, could carry."""
         if mapping_mode(metadata) == "none":
             before = None if self.snapshot is None else self.snapshot.schema
             check_names(metadata.schema, metadata.partition_columns, before)
+        known = () if self.snapshot is None else self.snapshot.partition_columns
+        check_partition_types(metadata.partition_schema, known)
 
     def update_protocol(
         self,
@@ -349,6 +351,35 @@ class Transaction:
         )
         self._check_reachable()
         return self._committed(loop.run(changes, state, retry=retry))
+
+    def commit_if_needed(
+        self,
+        actions: Iterable[Action] = (),
+        operation: Operation | str = "WRITE",
+        *,
+        adds: Files = None,
+        removes: Files = None,
+        cdcs: Files = None,
+        metrics: Mapping[str, Any] | None = None,
+        user_metadata: str | None = None,
+    ) -> Committed | None:
+        """``commit``, or None where nothing changes and the session keeps no versions that say nothing."""
+        actions = list(actions)
+        head = self._new_metadata is not None or self._new_protocol is not None
+        files = any(f is not None and len(f) for f in (adds, removes, cdcs))
+        if self._settings.skips_empty and not (actions or head or files):
+            self._finished = True
+            _log.debug("%s: nothing to commit (%s)", self.log.url, self.txn_id)
+            return None
+        return self.commit(
+            actions,
+            operation,
+            adds=adds,
+            removes=removes,
+            cdcs=cdcs,
+            metrics=metrics,
+            user_metadata=user_metadata,
+        )
 
     def _with_head(self, changes: Changes) -> Changes:
         """``changes`` with the protocol and the metadata of this transaction, each checked on its way."""

@@ -25,6 +25,11 @@ def keeps_rows(metadata: Metadata) -> bool:
     return metadata.property(properties.ENABLE_ROW_TRACKING)
 
 
+def names_rows(metadata: Metadata) -> bool:
+    """Whether a row that moves has a place to keep its id in."""
+    return keeps_rows(metadata) and bool(metadata.property(properties.ROW_ID_COLUMN_NAME))
+
+
 def mapped(metadata: Metadata, before: Metadata | None) -> Metadata:
     """Metadata with an id and a physical name on every column, where the table maps its columns."""
     if mapping_mode(metadata) == "none":

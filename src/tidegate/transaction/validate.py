@@ -36,9 +36,8 @@ def check(changes: Changes, protocol: Protocol, metadata: Metadata, *, before: M
     check_commit(changes.as_actions(), "the commit being made")
     for batch in changes.adds:
         refuse_outside(batch.column("path"))
-    for of in (before, metadata):
-        if of is not None:
-            _check_append_only(changes, of)
+    # What it was counts: a replacement may make the table append-only in the commit that empties it.
+    _check_append_only(changes, metadata if before is None else before)
     _check_partitions(changes, metadata)
     _check_vectors(changes, protocol)
     if changes.domains and not protocol.supports("domainMetadata"):

@@ -189,8 +189,8 @@ def test_start_and_end_are_in_the_history(table: Lifetime) -> None:
     end, start = load(table.log).history(2)
     assert (start["operation"], end["operation"]) == ("VACUUM START", "VACUUM END")
     assert start["operationMetrics"]["numFilesToDelete"] == str(done.count)
-    assert start["operationParameters"]["retentionCheckEnabled"] == "true"
-    assert start["operationParameters"]["defaultRetentionMillis"] == str(WEEK * HOUR)
+    assert start["operationParameters"]["retentionCheckEnabled"] is True
+    assert start["operationParameters"]["defaultRetentionMillis"] == WEEK * HOUR
     assert end["operationParameters"]["status"] == "COMPLETED"
     assert end["operationMetrics"]["numDeletedFiles"] == str(done.count)
     version = load(table.log).version

@@ -11,9 +11,9 @@ from support.tables import RawTable, add, column, features, protocol, schema_str
 from tidegate.commands.alter import cluster_by, set_properties
 from tidegate.commands.auto_compact import is_occasion
 from tidegate.commands.vacuum import vacuum
-from tidegate.errors import AlterRefusedError, MaxCommitAttemptsError, OptionError
+from tidegate.errors import AlterRefusedError, MaxCommitAttemptsError, OptionError, TransactionStateError
 from tidegate.files.predicate import parse
-from tidegate.log.actions import Add
+from tidegate.log.actions import Add, Txn
 from tidegate.log.settings import Settings
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
@@ -142,13 +142,14 @@ def test_a_session_without_confs_has_the_defaults_of_the_log() -> None:
 def test_every_conf_of_commits_and_checkpoints_has_its_setting() -> None:
     spark = session(
         maxCommitAttempts="3",
+        skipRecordingEmptyCommits="false",
         writeChecksumFile__enabled="false",
         lastCheckpoint__checksum__enabled="false",
         checkpoint__partSize="10",
         checkpointV2__topLevelFileFormat="Parquet",
         clusteredTable__numClusteringColumnsLimit="2",
     )
-    assert settings(spark) == Settings(3, False, False, 10, "parquet", 2)
+    assert settings(spark) == Settings(3, False, False, False, 10, "parquet", 2)
 
 
 def test_a_client_of_connect_asks_for_all_of_them_in_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,6 +183,27 @@ def test_an_illegal_value_is_refused_when_the_transaction_begins(name: str, valu
     spark = session(**{name.replace(".", "__"): value})
     with pytest.raises(OptionError, match=PREFIX + name):
         Transaction.begin(in_session(spark, log))
+
+
+def test_a_commit_that_says_nothing_is_left_out_unless_the_session_wants_it() -> None:
+    _, log = made()
+    assert Transaction.begin(in_session(session(), log)).commit_if_needed() is None
+    over = Transaction.begin(log)
+    assert over.commit_if_needed(adds=[]) is None
+    with pytest.raises(TransactionStateError):
+        over.commit()
+    wanted = in_session(session(skipRecordingEmptyCommits="false"), log)
+    recorded = Transaction.begin(wanted).commit_if_needed(operation="DELETE")
+    assert recorded is not None
+    assert (recorded.version, recorded.snapshot.commit_info["operation"]) == (2, "DELETE")
+    # Whatever says something is a commit: an application's number, metadata though they stay the same.
+    moved = Transaction.begin(log).commit_if_needed([Txn(app_id="a", version=1)])
+    again = Transaction.begin(log)
+    again.update_metadata(again.metadata)
+    same = again.commit_if_needed()
+    assert moved is not None
+    assert same is not None
+    assert (moved.version, same.version) == (3, 4)
 
 
 def test_a_commit_tries_again_as_often_as_the_session_says() -> None:

@@ -80,7 +80,10 @@ def test_describe_of_delta_and_of_any_table() -> None:
     assert node("DESCRIBE t").what == "table"
     assert parse("DESCRIBE FUNCTION abs") is None
     assert parse("DESCRIBE QUERY SELECT 1") is None
-    assert parse("DESCRIBE t some_column") is None
+    found = node("DESCRIBE t some_column")
+    assert (found.what, found.column) == ("column", "some_column")
+    for spark_only in ("DESCRIBE t PARTITION (p = 1)", "DESCRIBE t a.b", "DESCRIBE EXTENDED t AS JSON"):
+        assert parse(spark_only) is None
 
 
 def test_create_table_with_everything() -> None:

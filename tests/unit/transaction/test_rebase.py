@@ -60,7 +60,9 @@ def test_a_commit_that_was_made_without_row_tracking_says_that_it_kept_no_ids() 
     assert commit_info(table, 2)["tags"] == {"mine": "yes", "delta.rowTracking.preserved": "false"}
     after = begin(table)
     after.commit([file("y", day=FIRST)])
-    assert "tags" not in commit_info(table, 3)
+    assert commit_info(table, 3)["tags"] == {"delta.rowTracking.preserved": "true"}
+    begin(table).commit([file("z", day=FIRST)], tags={"delta.rowTracking.preserved": "false"})
+    assert commit_info(table, 4)["tags"] == {"delta.rowTracking.preserved": "false"}
 
 
 def test_an_append_without_a_number_of_rows_cannot_follow_the_winner_that_wants_row_ids() -> None:

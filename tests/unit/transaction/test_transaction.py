@@ -269,7 +269,7 @@ def test_commit_info_is_complete() -> None:
     assert commit_info(table, 1) == {
         "timestamp": table.clock(),
         "operation": "WRITE",
-        "operationParameters": {"mode": "Append", "partitionBy": '["day"]', "flag": "true"},
+        "operationParameters": {"mode": "Append", "partitionBy": '["day"]', "flag": True},
         "readVersion": 0,
         "isolationLevel": "Serializable",
         "isBlindAppend": True,

@@ -71,7 +71,7 @@ def _forget_some(work: Work) -> bool:
     for name in _IDS:
         at = adds.schema.get_field_index(name)
         adds = adds.set_column(at, adds.schema.field(at), pa.nulls(adds.num_rows, pa.int64()))
-    done = transaction.commit(operation=Operation("ROW TRACKING UNBACKFILL"), adds=adds)
+    done = transaction.commit(operation=Operation("ROW TRACKING UNBACKFILL", {"batchId": "0"}), adds=adds)
     work.committed(done)
     return True
 

@@ -14,6 +14,7 @@ from tidegate.log.names import Kind
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.traces import TIME_PROPERTIES
 from tidegate.schema.constraints import check_constraints
+from tidegate.transaction.pending import Operation
 
 # ---------------------------------------------------------------------------- checkpoints with sidecars
 
@@ -81,7 +82,8 @@ def _close_domains(work: Work) -> bool:
     ]
     if not closed:
         return False
-    work.committed(transaction.commit(closed, "DOMAIN METADATA CLEANUP"))
+    operation = Operation("DOMAIN METADATA CLEANUP", {"domainMetadataRemovedCount": len(closed)})
+    work.committed(transaction.commit(closed, operation))
     return True
 
 

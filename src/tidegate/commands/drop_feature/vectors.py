@@ -112,7 +112,7 @@ def keep_vector_files(work: Work) -> None:
     assert transaction.snapshot is not None
     removes = vector_tombstones(transaction.snapshot)
     if removes.num_rows:
-        done = transaction.commit(operation="ADD DELETION VECTORS TOMBSTONES", removes=removes)
+        done = transaction.commit(operation="Deletion Vector Tombstones", removes=removes)
         work.committed(done)
 
 

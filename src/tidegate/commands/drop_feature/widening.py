@@ -96,7 +96,7 @@ def _settle(work: Work) -> bool:
         transaction.read_files(files)
         adds = rewrite(transaction, files)
         removes = as_removes(files, work.log.clock(), data_change=False)
-    operation = Operation("REORG", {"predicate": [], "applyUpgradeTypes": True})
+    operation = Operation("REORG", {"predicate": [], "applyPurge": True})
     work.committed(transaction.commit(operation=operation, adds=adds, removes=removes))
     return True
 

@@ -24,6 +24,8 @@ from tidegate.commands.merge.matching import AT, Counts, Decisions, decide, unma
 from tidegate.commands.merge.pruning import Facts, facts_of, looked_at, parts_of
 from tidegate.commands.merge.rewriting import Rewriting, together
 from tidegate.commands.merge.source import Source
+from tidegate.commands.once import Once
+from tidegate.errors import SchemaInvalidError
 from tidegate.files.predicate import Constant, conjunction
 from tidegate.log.columns import CDC_SCHEMA
 from tidegate.log.snapshot import Snapshot
@@ -31,6 +33,7 @@ from tidegate.log.table_log import TableLog
 from tidegate.schema.columns import identity_columns
 from tidegate.spark.confs import conf
 from tidegate.spark.expressions import quote
+from tidegate.spark.scan.origins import reads_newest
 from tidegate.spark.scan.positions import PLACE, places, rows_by_file
 from tidegate.spark.skipping import narrowing
 from tidegate.spark.write import identity
@@ -69,18 +72,30 @@ def merge(
     """Merge ``source`` into the table, which goes by ``alias`` in conditions and values."""
     check_order(clauses)
     watch = rows.Watch()
+    once = Once.of(spark)
     only_inserts = all(c.action == "insert" for c in clauses)
     transaction, snapshot = rows.begin(log, removes=not only_inserts)
     name = alias or TARGET
     evolves = evolves or conf(spark, "schema.autoMerge.enabled", False)
-    given = Source.of(source)
+    if not snapshot.schema.fields and not evolves:
+        raise SchemaInvalidError(
+            "The table has no columns, so MERGE has nothing to put rows into.",
+            table=log.url,
+            hint="Add columns first, or let the schema evolve.",
+            errorClass="DELTA_MERGE_INTO_EMPTY_SCHEMA_TARGET",
+        )
+    given = Source.of(source, snapshot.schema.names)
     condition, clauses = given.bound(condition), [c.mapped(given.bound) for c in clauses]
     analysis = analyse(spark, snapshot, name, given, condition, clauses, evolves=evolves)
     for u in analysis.not_matched:
         identity.check_explicit(snapshot.metadata, [a.path[0] for a in u.assignments])
+    if once.is_done(transaction):
+        return Merged(0, 0, 0)
+    if any(reads_newest(frame, log.url) for frame in (source, *analysis.values)):
+        transaction.read_table()
     if analysis.schema != snapshot.schema:
         transaction.update_metadata(snapshot.metadata.with_schema(analysis.schema))
-    return _Merge(spark, transaction, snapshot, analysis, given, name, watch).run()
+    return _Merge(once, transaction, snapshot, analysis, given, name, watch).run()
 
 
 class _Merge:
@@ -88,7 +103,7 @@ class _Merge:
 
     def __init__(
         self,
-        spark: SparkSession,
+        once: Once,
         transaction: Transaction,
         snapshot: Snapshot,
         analysis: Analysis,
@@ -96,14 +111,15 @@ class _Merge:
         alias: str,
         watch: rows.Watch,
     ) -> None:
-        self.spark = spark
+        self.once = once
+        self.spark = once.spark
         self.transaction = transaction
         self.snapshot = snapshot
         self.analysis = analysis
         self.source = source
         self.alias = alias
         self.watch = watch
-        self.with_vectors = rows.uses_vectors(spark, snapshot.metadata, "merge")
+        self.with_vectors = rows.uses_vectors(self.spark, snapshot.metadata, "merge")
 
     def run(self) -> Merged:
         source = self.source.read()
@@ -224,9 +240,6 @@ class _Merge:
         facts: Facts,
     ) -> None:
         adds = pa.concat_tables([changes.adds, written.adds])
-        same = self.transaction.metadata == self.snapshot.metadata
-        if same and not adds.num_rows and not changes.removes.num_rows:
-            return
         metrics: dict[str, Any] = {
             "numSourceRows": facts.rows,
             "numTargetRowsInserted": done.inserted,
@@ -252,13 +265,15 @@ class _Merge:
             "notMatchedPredicates": described(self.analysis.not_matched),
             "notMatchedBySourcePredicates": described(self.analysis.by_source),
         }
-        committed = self.transaction.commit(
-            operation=Operation("MERGE", parameters),
+        committed = self.transaction.commit_if_needed(
+            self.once.actions(self.transaction),
+            Operation("MERGE", parameters),
             adds=adds,
             removes=changes.removes,
             cdcs=written.cdcs,
             metrics=rows.as_texts(metrics),
         )
+        self.once.settle()
         after_write(self.spark, self.transaction.log, committed)
 
 

@@ -7,7 +7,8 @@ table, or with schema evolution for all of the source, and then new columns join
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from pyspark.errors import AnalysisException
@@ -19,7 +20,7 @@ from tidegate.commands.assignments import (
     assignments_of,
     check_paths,
     check_values,
-    checks_casts,
+    names_exactly,
     no_target,
     target_path,
     typed,
@@ -33,9 +34,14 @@ from tidegate.log.snapshot import Snapshot
 from tidegate.schema.columns import generated_columns, identity_columns
 from tidegate.schema.implicit import not_merging
 from tidegate.schema.paths import Path, join_path, split_path
-from tidegate.schema.types import StructType
+from tidegate.schema.types import StructType, duplicate_columns
 from tidegate.spark.expressions import Analysed, analysed, as_column, qualified
-from tidegate.spark.write.fit import merged, schema_of
+from tidegate.spark.write.casts import Casts, casts_of
+from tidegate.spark.write.fit import check_storable, merged, schema_of
+
+# What Spark calls a name that it does not find, and a column that was taken from another frame.
+_UNRESOLVED = ("UNRESOLVED_COLUMN", "UNRESOLVED_MAP_KEY")
+_FOREIGN = ("MISSING_ATTRIBUTES",)
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,7 @@ class Understood:
     """One clause: its number in the MERGE, its condition and what it sets.
 
     ``alone`` says that names in it mean the table's columns only as long as no source stands beside it.
+    ``values`` are what it sets, over what it sees, to be looked into and not to be run.
     """
 
     number: int
@@ -51,6 +58,7 @@ class Understood:
     found: Analysed | None
     assignments: tuple[Assignment, ...] = ()
     alone: bool = False
+    values: DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,12 @@ class Analysis:
         return tuple(u for u in (*self.matched, *self.by_source) if u.clause.action == "delete")
 
     @property
+    def values(self) -> tuple[DataFrame, ...]:
+        """What the clauses set, by clause."""
+        clauses = (*self.matched, *self.not_matched, *self.by_source)
+        return tuple(u.values for u in clauses if u.values is not None)
+
+    @property
     def inserts_only(self) -> bool:
         return not self.matched and not self.by_source
 
@@ -90,15 +104,16 @@ def analyse(
     """Understand a MERGE, or say what is wrong with it."""
     target = shape(spark, snapshot.schema, alias)
     both = target.crossJoin(source.given)
-    meant = analysed(both, condition, "The condition of MERGE")
+    with _names_told("The condition of MERGE", both):
+        meant = analysed(both, condition, "The condition of MERGE")
     schema = snapshot.schema
     if evolves:
         schema = evolved(schema, source, clauses, alias, widening(spark, snapshot.metadata))
     sees = {"matched": both, "not matched": source.given, "not matched by source": target}
     found: dict[str, list[Understood]] = {when: [] for when in sees}
-    checked = checks_casts(spark)
+    casts = casts_of(spark)
     for number, clause in enumerate(clauses):
-        reader = _Reader(snapshot.schema, schema, source, alias, sees[clause.when], evolves, checked)
+        reader = _Reader(snapshot.schema, schema, source, alias, sees[clause.when], evolves, casts)
         understood = reader.understood(number, clause)
         if clause.when == "not matched by source":
             understood = replace(understood, alone=_is_ambiguous(both, understood))
@@ -111,6 +126,29 @@ def analyse(
         tuple(found["not matched"]),
         tuple(found["not matched by source"]),
     )
+
+
+@contextmanager
+def _names_told(what: str, frame: DataFrame) -> Iterator[None]:
+    """Tells names that Spark does not find among the columns of ``frame`` as Delta does for a MERGE."""
+    try:
+        yield
+    except AnalysisException as e:
+        kind = (e.getCondition() or "").split(".")[0]
+        told = e.getMessageParameters() or {}
+        sees = ", ".join(frame.columns)
+        if kind in _UNRESOLVED:
+            raise MergeInvalidError(
+                f"{what} names {told.get('objectName')}, which cannot be found; it sees the columns {sees}."
+            ) from e
+        if kind in _FOREIGN:
+            raise MergeInvalidError(
+                f"{what} holds a column of another frame, {told.get('missingAttributes')}; it sees the "
+                f"columns {sees}.",
+                hint="Take the column from the source itself, or name it.",
+                errorClass="DELTA_MERGE_RESOLVED_ATTRIBUTE_MISSING_FROM_INPUT",
+            ) from e
+        raise
 
 
 def _is_ambiguous(both: DataFrame, clause: Understood) -> bool:
@@ -133,6 +171,13 @@ def evolved(
 
     Columns that it has take the source's type where ``widens`` says so.
     """
+    twice = duplicate_columns(source.schema)
+    if twice:
+        raise SchemaInvalidError(
+            f"The source has columns twice: {', '.join(twice)}.",
+            hint="In a table names differ by more than their case.",
+            errorClass="DELTA_DUPLICATE_COLUMNS_FOUND.DATA",
+        )
     active = [c for c in clauses if c.when != "not matched by source"]
     star = any(c.is_star for c in active)
     named = [_stripped(name, alias) for c in active for name in (c.values or {})]
@@ -146,7 +191,10 @@ def evolved(
             hint="Cast the source's column, or set the columns by name.",
             errorClass="DELTA_FAILED_TO_MERGE_FIELDS",
         )
-    return merged(have, comes, widens=widens)
+    schema = merged(have, comes, widens=widens)
+    if schema != have:
+        check_storable(schema)
+    return schema
 
 
 def _stripped(name: str, alias: str) -> Path:
@@ -184,7 +232,7 @@ class _Reader:
         alias: str,
         frame: DataFrame,
         evolves: bool,
-        checked: bool,
+        casts: Casts,
     ) -> None:
         self.have = have
         self.schema = schema
@@ -192,15 +240,19 @@ class _Reader:
         self.alias = alias
         self.frame = frame
         self.evolves = evolves
-        self.checked = checked
+        self.casts = casts
+        self.exact = names_exactly(frame.sparkSession)
 
     def understood(self, number: int, clause: Clause) -> Understood:
         condition, meant = None, None
         if clause.condition is not None:
-            meant = analysed(self.frame, clause.condition, f"The condition of {clause}")
+            what = f"The condition of {clause}"
+            with _names_told(what, self.frame):
+                meant = analysed(self.frame, clause.condition, what)
             condition = as_column(clause.condition)
-        given = [] if clause.action == "delete" else self._assignments(clause)
-        assigned = tuple(replace(a, checked=self.checked) for a in given)
+        with _names_told(str(clause), self.frame):
+            given = [] if clause.action == "delete" else self._assignments(clause)
+        assigned = tuple(replace(a, casts=self.casts) for a in given)
         within = [join_path(a.path) for a in assigned if len(a.path) > 1]
         if clause.action == "insert" and within:
             raise SchemaInvalidError(
@@ -215,7 +267,8 @@ class _Reader:
         old = StructType() if clause.action == "insert" else self.have
         if clause.action != "delete":
             check_values(self.frame, self.schema, old, assigned, lambda name: qualified(self.alias, name))
-        return Understood(number, clause, condition, meant, assigned)
+        values = self.frame.select(*(a.column for a in assigned)) if clause.values is not None else None
+        return Understood(number, clause, condition, meant, assigned, values=values)
 
     def _without_identities(
         self, clause: Clause, assigned: tuple[Assignment, ...], names: set[str]
@@ -231,13 +284,13 @@ class _Reader:
         if clause.values is None:
             return self._star(clause)
         if not self.evolves or clause.when == "not matched by source":
-            return assignments_of(self.frame, self.have, clause.values, self.alias, str(clause), self.checked)
+            return assignments_of(self.frame, self.have, clause.values, self.alias, str(clause), self.casts)
         paths = []
         for name in clause.values:
-            path = target_path(name, self.have, self.alias)
+            path = target_path(name, self.have, self.alias, self.exact)
             if path is None:
                 # A column that joins the table by this very clause: the source has it.
-                path = target_path(name, self.schema, self.alias)
+                path = target_path(name, self.schema, self.alias, self.exact)
             if path is None:
                 raise no_target(name, self.schema, str(clause), self.alias)
             paths.append(path)
@@ -260,7 +313,7 @@ class _Reader:
         out = []
         for f in self.have.fields:
             found = self.source.schema.field(f.name)
-            if found is not None:
+            if found is not None and not (self.exact and found.name != f.name):
                 out.append(Assignment((f.name,), self.source.column(found.name), found.type))
             elif f.name.casefold() not in generated:
                 raise MergeInvalidError(
@@ -272,6 +325,13 @@ class _Reader:
 
     def _name(self, name: str) -> str:
         found = self.schema.field(name)
+        if found is not None and self.exact and found.name != name:
+            raise SchemaInvalidError(
+                f"The source's column {name} is called {found.name} in the table, and the session tells "
+                "names apart by their case.",
+                hint="Call it as in the table, or set spark.sql.caseSensitive to false.",
+                errorClass="DELTA_MISSING_SET_COLUMN",
+            )
         return name if found is None else found.name
 
 

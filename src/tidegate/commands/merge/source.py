@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 from tidegate.schema.types import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType
 from tidegate.spark.expressions import qualified, quote
 from tidegate.spark.jvm import is_connect
-from tidegate.spark.remote_columns import plans_of, renamed
-from tidegate.spark.times import now_micros, pinned
+from tidegate.spark.remote_columns import plans_of, renamed, timed
+from tidegate.spark.times import in_text, now_micros, pinned
 from tidegate.spark.write.fit import schema_of
 
 SOURCE_ROW = "__tidegate_source_row"
@@ -44,15 +44,17 @@ class Source:
     alias: str | None
     schema: StructType
     moment: int
+    beside: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, frame: DataFrame) -> Source:
+    def of(cls, frame: DataFrame, beside: tuple[str, ...] = ()) -> Source:
+        """The source as it will be read; ``beside`` are the columns that the table has."""
         alias: str | None = None
         if is_connect(frame.sparkSession):
             plan: Any = frame._plan
             alias = getattr(plan, "_alias", None) or "__tidegate_source"
             frame = frame.alias(alias)
-        return cls(frame, alias, schema_of(frame), now_micros())
+        return cls(frame, alias, schema_of(frame), now_micros(), beside)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -65,11 +67,17 @@ class Source:
         return self.given[quote(name)]
 
     def bound(self, column: Any) -> Any:
-        """A user's column, text or value; one that was taken from the frame means the rows that were read."""
-        if self.alias is None or isinstance(column, str) or not isinstance(column, Column):
+        """A user's column, text or value; one that was taken from the frame means the rows that were read.
+
+        On Connect the current time is the MERGE's in it.
+        """
+        if self.alias is None or not isinstance(column, str | Column):
             return column
+        taken = (*self.names, *self.beside)
+        if isinstance(column, str):
+            return in_text(column, self.moment, taken)
         names = frozenset(n.lower() for n in self.names)
-        return renamed(column, plans_of(self.given), self.alias, names)
+        return timed(renamed(column, plans_of(self.given), self.alias, names), self.moment, taken)
 
     def named(self, frame: DataFrame) -> DataFrame:
         """A frame that came from the source, under the source's name where that gets lost."""

@@ -142,7 +142,8 @@ class FilePlanner:
             predicate = self._parse(text)
             if predicate is not None:
                 predicate = narrowing(self.spark, predicate, names)
-                files = files.filter(keep_mask(files, predicate, self.physical, names, "none"))
+                told = self.snapshot.derived
+                files = files.filter(keep_mask(files, predicate, self.physical, names, "none", told))
         return files
 
     def _parse(self, text: str) -> Predicate | None:
@@ -225,6 +226,33 @@ class FilePlanner:
         return frame._jdf.queryExecution().executedPlan().executeCollect()
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What a scan in a plan was made of: a table's version, and whether all of its files are in it.
+
+    ``newest`` says that no version was asked for.
+    """
+
+    table: str
+    version: int
+    newest: bool
+    whole: bool
+
+    @property
+    def text(self) -> str:
+        return json.dumps([self.table, self.version, self.newest, self.whole])
+
+    @classmethod
+    def of(cls, relation: Any) -> Origin | None:
+        """The origin of a relation of Spark's, None if it is no scan of ours."""
+        if str(relation.getClass().getSimpleName()) != "HadoopFsRelation":
+            return None
+        location = relation.location()
+        if str(location.getClass().getName()) != "tidegate.TableFileIndex":
+            return None
+        return cls(*json.loads(location.origin()))
+
+
 def _combined(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
@@ -251,8 +279,9 @@ def relation(planner: FilePlanner) -> DataFrame:
     identity = f"{label}#{snapshot.metadata.id if planner.files is None else id(planner)}"
     metrics.remember(identity, snapshot.url, snapshot.version, planner.candidates().num_rows)
     size = snapshot.size_in_bytes if planner.files is None else pc.sum(planner.files["size"]).as_py() or 0
+    origin = Origin(snapshot.url, snapshot.version, planner.follow, planner.files is None)
     index = jvm.table_file_index(spark).create(
-        identity, label, size, partition_type, jvm.JavaFunction(planner)
+        identity, label, origin.text, size, partition_type, jvm.JavaFunction(planner)
     )
     found = sql.execution.datasources.HadoopFsRelation(
         index,

@@ -41,21 +41,19 @@ _LONGEST = 2000
 
 @dataclass(frozen=True)
 class Constraint:
-    """One condition that every row must meet: SQL that must be true."""
+    """One condition that every row must meet: SQL that must be true, in which the rows may go by an alias."""
 
     name: str
     sql: str
+    alias: str | None = None
 
 
 def constraints_of(metadata: Metadata, provided: frozenset[str]) -> list[Constraint]:
     """All constraints of a table; generated columns are checked where the data provides them."""
     out = []
     for path in not_null(metadata.schema):
-        whole = f"{_sql(path)} IS NOT NULL"
-        if len(path) > 1:
-            # Inside a struct that is null there is nothing to be null.
-            whole = f"({_sql(path[:-1])} IS NULL OR {whole})"
-        out.append(Constraint(f"NOT NULL {join_path(path)}", whole))
+        # Inside a struct that is null every column is, so that one may not be null either.
+        out.append(Constraint(f"NOT NULL {join_path(path)}", f"{_sql(path)} IS NOT NULL"))
     for invariant in invariants(metadata.schema):
         out.append(Constraint(f"invariant of {join_path(invariant.path)}", invariant.expression))
     checks = check_constraints(metadata.configuration)
@@ -87,6 +85,8 @@ def enforced(
     for constraint in found:
         try:
             condition = _condition(frame, constraint)
+            if constraint.alias is not None:
+                frame = frame.alias(constraint.alias)
             frame = frame.where(condition if spared is None else F.when(spared, True).otherwise(condition))
             if is_connect(frame.sparkSession):
                 analyse(frame)

@@ -34,7 +34,7 @@ from tidegate.spark.jvm import is_connect
 from tidegate.spark.places import place_of
 from tidegate.spark.write import identity, layout, native, portable, statistics
 from tidegate.spark.write.constraints import Constraint, enforced
-from tidegate.spark.write.fit import fitted, physical
+from tidegate.spark.write.fit import check_storable, fitted, physical
 from tidegate.spark.write.layout import Placed
 from tidegate.spark.write.measured import measured
 from tidegate.spark.write.optimized import optimized
@@ -63,23 +63,32 @@ def write_files(
     is_optimize: bool = False,
     operation: str = "WRITE",
     constraints: Sequence[Constraint] = (),
+    tells_inserts: bool = False,
 ) -> Written:
     """Write ``frame`` into the table of ``transaction``; the files as actions.
 
     The frame may carry the special columns of ``layout``: rows with a ``_change_type`` go to change
     files, and row ids under the table's materialised names into data files. ``constraints`` are those of
-    this write alone, beside the table's own.
+    this write alone, beside the table's own. With ``tells_inserts`` every row is written to change files
+    too, as one that was inserted.
     """
     metadata = transaction.metadata
+    # A table may be made with columns that no file holds; rows it has none.
+    check_storable(metadata.schema, metadata.partition_columns)
     given = {k.lower(): v for k, v in (options or {}).items()}
-    special = [c for c in layout.SPECIAL if c in frame.columns and metadata.schema.field(c) is None]
+    carried = [c for c in layout.SPECIAL if c in frame.columns and metadata.schema.field(c) is None]
+    special = [*carried, layout.CHANGE_TYPE] if tells_inserts else carried
     way = way_of(frame.sparkSession, transaction, given, special)
     provided = frozenset(c.lower() for c in frame.columns)
-    spared = F.col(layout.CHANGE_TYPE).isNotNull() if layout.CHANGE_TYPE in special else None
+    spared = F.col(layout.CHANGE_TYPE).isNotNull() if layout.CHANGE_TYPE in carried else None
     nulls = given.get(identity.NUMBER_NULLS.lower()) == "true"
     numbered = () if is_optimize else identity.to_generate(metadata, provided, nulls=nulls)
-    whole = fitted(frame, metadata, special, numbered)
+    whole = fitted(frame, metadata, carried, numbered)
     whole = enforced(whole, metadata, provided, spared, constraints)
+    if tells_inserts:
+        # Only now, so that a row and its change row have one number in identity columns.
+        kinds = F.array(F.lit(None).cast("string"), F.lit("insert"))
+        whole = whole.select("*", F.explode(kinds).alias(layout.CHANGE_TYPE))
     data = optimized(physical(whole, metadata, special), metadata, given, is_optimize=is_optimize)
     failures.watch(hadoop_root(transaction.log.url), transaction.log.url)
     passed = {k: given[k.lower()] for k in _PASSED_ON if k.lower() in given}

@@ -7,7 +7,7 @@ of it is checked before any job runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -24,7 +24,8 @@ from tidegate.schema.columns import (
 from tidegate.schema.lengths import as_strings
 from tidegate.schema.mapping import ID, Mode, mapping_mode, physical_name
 from tidegate.schema.names import check_partitions_once
-from tidegate.schema.paths import join_path
+from tidegate.schema.paths import Path, join_path
+from tidegate.schema.stored import check_types, types_in
 from tidegate.schema.types import (
     BINARY,
     BYTE,
@@ -47,9 +48,9 @@ from tidegate.schema.types import (
 from tidegate.schema.widening import with_type_change
 from tidegate.spark.scan.projection import FIELD_ID, spark_type
 from tidegate.spark.write import identity
+from tidegate.spark.write.casts import Casts, cast_to, casts_of
 from tidegate.spark.write.lengths import bounded
 
-_NOT_STORED = ("interval", "time(", "geometry", "geography", "calendarinterval")
 _NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
 _SMALL = (BYTE, SHORT, INTEGER)
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
@@ -93,18 +94,12 @@ def check_columns(schema: StructType, partition_columns: tuple[str, ...]) -> Non
         )
 
 
-def check_storable(schema: StructType) -> None:
+def check_storable(schema: StructType, partition_columns: Iterable[str] = ()) -> None:
     """Refuse types that no data file of a Delta table holds."""
+    check_types(schema)
     for path, f in schema.walk():
         name = join_path(path)
-        for inner in _types(f.type):
-            if isinstance(inner, PrimitiveType) and inner.name.lower().startswith(_NOT_STORED):
-                raise SchemaInvalidError(
-                    f"The column {name} is {f.type}; Delta tables do not store {inner}.",
-                    hint="Cast it to a type that they do, such as string or long.",
-                    errorClass="DELTA_UNSUPPORTED_DATA_TYPES",
-                )
-        if isinstance(f.type, ArrayType | MapType) and VOID in _types(f.type):
+        if isinstance(f.type, ArrayType | MapType) and _has_void(f.type):
             raise SchemaInvalidError(
                 f"The column {name} is {f.type}: null alone is not a type within arrays and maps.",
                 hint="Cast the elements to a type.",
@@ -113,19 +108,23 @@ def check_storable(schema: StructType) -> None:
         if isinstance(f.type, StructType) and all(inner.type == VOID for inner in f.type.fields):
             raise SchemaInvalidError(
                 f"The column {name} is {f.type}: a struct must hold something else than null.",
-                errorClass="DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE",
+                errorClass="DELTA_CANNOT_WRITE_EMPTY_SCHEMA."
+                + ("STRUCT_ALL_VOID_FIELDS" if f.type.fields else "STRUCT_NO_FIELDS"),
             )
-    if schema.fields and all(f.type == VOID for f in schema.fields):
-        raise SchemaInvalidError("All columns are null alone; at least one must have a type.")
+    partitions = {c.lower() for c in partition_columns}
+    data = [f for f in schema.fields if f.name.lower() not in partitions]
+    if data and all(f.type == VOID for f in data):
+        raise SchemaInvalidError(
+            "All columns of the data files are null alone; at least one must have a type.",
+            errorClass="DELTA_CANNOT_WRITE_EMPTY_SCHEMA.TABLE_ALL_VOID_COLUMNS",
+        )
 
 
-def _types(kind: DataType) -> list[DataType]:
-    """A type and the types inside its arrays and maps; structs have columns of their own."""
-    if isinstance(kind, ArrayType):
-        return [kind, *_types(kind.element)]
-    if isinstance(kind, MapType):
-        return [kind, *_types(kind.key), *_types(kind.value)]
-    return [kind]
+def _has_void(kind: DataType) -> bool:
+    """Whether a null without a type is anywhere in a type."""
+    if isinstance(kind, StructType):
+        return any(_has_void(f.type) for f in kind.fields)
+    return kind == VOID or any(_has_void(inner) for inner in types_in(kind)[1:])
 
 
 def merged(
@@ -195,7 +194,8 @@ def fitted(
         raise SchemaInvalidError(
             f"The data has columns that the table lacks: {', '.join(extra)}. The table has "
             f"{', '.join(metadata.schema.names)}.",
-            hint="Write with mergeSchema = true to add them.",
+            hint="Write with mergeSchema = true to add them; an overwrite replaces the columns with "
+            "overwriteSchema = true.",
             errorClass="DELTA_METADATA_MISMATCH",
         )
     given = identity.to_generate(metadata, have.names) if numbered is None else numbered
@@ -208,14 +208,20 @@ def fitted(
     partition_columns = {c.lower() for c in metadata.partition_columns}
     columns: list[Column] = []
     later: list[tuple[str, str, DataType]] = []
+    casts: Casts | None = None
     for f in metadata.schema.fields:
         key = f.name.lower()
         found = by_name.get(key)
         want = nullable_type(f.type)
+        if f.type != VOID and _has_void(f.type):
+            # Files have no column for what has no type, and a cast could not leave it out later.
+            want = nullable_type(_physical_type(f.type, "none"))
         if found is not None:
             check_assignable(found.type, f.type, f.name)
             column = _quoted(found.name)
-            column = column if found.type == want else _cast(column, found.type, f.type, "none")
+            if found.type != want:
+                casts = casts or casts_of(frame.sparkSession)
+                column = _cast(column, found.type, f.type, (f.name,), casts)
             if key in identities:
                 column = F.coalesce(column, identity.numbers(identities[key], partitions))
         elif key in identities:
@@ -279,7 +285,7 @@ def _physical_type(kind: DataType, mode: Mode) -> DataType:
     return kind
 
 
-def _cast(column: Column, have: DataType, want: DataType, mode: Mode) -> Column:
+def _cast(column: Column, have: DataType, want: DataType, path: Path, casts: Casts) -> Column:
     """A column as the table stores it; structs by name, field by field."""
     if isinstance(have, StructType) and isinstance(want, StructType):
         by_name = {f.name.lower(): f for f in have.fields}
@@ -289,18 +295,25 @@ def _cast(column: Column, have: DataType, want: DataType, mode: Mode) -> Column:
                 continue
             found = by_name.get(f.name.lower())
             if found is None:
-                inner = F.lit(None).cast(spark_type(nullable_type(_physical_type(f.type, mode))))
+                inner = _cast(F.lit(None), VOID, f.type, (*path, f.name), casts)
             else:
-                inner = _cast(column.getField(found.name), found.type, f.type, mode)
-            parts.append(inner.alias(physical_name(f, mode)))
+                inner = _cast(column.getField(found.name), found.type, f.type, (*path, f.name), casts)
+            parts.append(inner.alias(f.name))
         whole = F.when(column.isNotNull(), F.struct(*parts))
-        return whole.cast(spark_type(nullable_type(_physical_type(want, mode))))
-    if isinstance(have, ArrayType) and isinstance(want, ArrayType) and have.element != want.element:
-        return F.transform(column, lambda x: _cast(x, have.element, want.element, mode))
+        return whole.cast(spark_type(nullable_type(_physical_type(want, "none"))))
+    if isinstance(have, ArrayType) and isinstance(want, ArrayType):
+        if have.element == want.element:
+            return column.cast(spark_type(nullable_type(want)))
+        element = (*path, "element")
+        return F.transform(column, lambda x: _cast(x, have.element, want.element, element, casts))
     if isinstance(have, MapType) and isinstance(want, MapType) and have != want:
-        keyed = F.transform_keys(column, lambda k, _: _cast(k, have.key, want.key, mode))
-        return F.transform_values(keyed, lambda _, v: _cast(v, have.value, want.value, mode))
-    return column.cast(spark_type(nullable_type(_physical_type(want, mode))))
+        key, value = (*path, "key"), (*path, "value")
+        keyed = F.transform_keys(column, lambda k, _: _cast(k, have.key, want.key, key, casts))
+        return F.transform_values(keyed, lambda _, v: _cast(v, have.value, want.value, value, casts))
+    target = nullable_type(_physical_type(want, "none"))
+    if have in (VOID, want):
+        return column.cast(spark_type(target))
+    return cast_to(column, have, target, path, casts)
 
 
 def check_assignable(have: DataType, want: DataType, path: str) -> None:

@@ -21,6 +21,7 @@ from tidegate.files.paths import decode_path
 from tidegate.metadata import Metadata
 from tidegate.schema.columns import IdentityColumn, identity_columns, with_high_water_mark
 from tidegate.schema.mapping import mapping_mode, physical_name
+from tidegate.spark.expressions import quote
 from tidegate.spark.jvm import is_connect
 from tidegate.transaction.transaction import Transaction
 
@@ -94,6 +95,15 @@ def numbers(column: IdentityColumn, partitions: int) -> Column:
     value = F.call_function("try_add", F.lit(next_value(column)), F.try_multiply(index, F.lit(column.step)))
     spent = F.raise_error(F.lit(f"The identity column {column.name} has run out of numbers.")).cast("long")
     return F.coalesce(value, spent)
+
+
+def numbered(frame: DataFrame, columns: Iterable[IdentityColumn]) -> DataFrame:
+    """``frame`` with the nulls of these columns numbered, for rows that are told twice afterwards."""
+    frame, partitions = with_partitions(frame)
+    for column in columns:
+        value = F.coalesce(F.col(quote(column.name)), numbers(column, partitions))
+        frame = frame.withColumn(column.name, value)
+    return frame
 
 
 def move_marks(transaction: Transaction, adds: pa.Table, generated: Sequence[IdentityColumn]) -> None:

@@ -148,9 +148,11 @@ def write(
     if keys or has_changes:
         first = [F.col(layout.CHANGE_TYPE).isNotNull()] if has_changes else []
         ordered = ordered.sortWithinPartitions(*first, *(_quoted(k) for k in keys))
+    # Spark Connect takes the name of an input column for a path, so that one with a dot is not found.
+    ordered = ordered.toDF(*(f"c{i}" for i in range(len(names))))
     _log.debug("%s: writing below %r", operation, place)
     with named(frame.sparkSession, operation):
-        answer = ordered.mapInArrow(writing(plan), from_arrow_schema(result)).toArrow()
+        answer = ordered.mapInArrow(writing(plan, names), from_arrow_schema(result)).toArrow()
     return answer.sort_by("path") if answer.num_rows else result.empty_table()
 
 

@@ -245,15 +245,15 @@ def _comparable(values: pa.Array) -> pa.Array:
     return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
 
 
-def writing(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for ``mapInArrow``."""
+def writing(plan: Plan, names: list[str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function for ``mapInArrow``; ``names`` are those of the columns that come, in their order."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = _Task(plan)
         try:
             for batch in batches:
                 if batch.num_rows:
-                    task.add(batch)
+                    task.add(pa.RecordBatch.from_arrays(batch.columns, names=names))
             rows = task.finish()
         except BaseException:
             task.abort()

@@ -1,0 +1,139 @@
+"""UPDATE, DELETE and MERGE through temporary views: which are the table, and what the others are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+
+import tidegate
+from support.dml import write
+from support.session import CONNECT
+
+pytestmark = pytest.mark.spark
+Rows = Callable[..., list[tuple[Any, ...]]]
+
+DELETE = "DELETE FROM v WHERE key >= 1 AND v.value < 3"
+UPDATE = "UPDATE v SET value = key + value, key = v.key + 1 WHERE key >= 1 AND value < 3"
+MERGE = (
+    "MERGE INTO v USING (SELECT 1 AS k, 7 AS n UNION ALL SELECT 5, 50) s ON v.key = s.k "
+    "WHEN MATCHED THEN UPDATE SET value = n WHEN NOT MATCHED THEN INSERT (key, value) VALUES (k, n)"
+)
+
+
+@pytest.fixture
+def made(spark: SparkSession, table: str) -> Iterator[Callable[..., str]]:
+    """Makes the table of two rows anew at each call, and the view v of it, by a statement or of a frame."""
+
+    def make(query: str, *, of_frame: bool = False) -> str:
+        write(spark.sql("SELECT * FROM VALUES (0, 3), (1, 2) AS x(key, value)").coalesce(1), table, {})
+        text = query.replace("tab", f"delta.`{table}`")
+        if of_frame:
+            spark.sql(text).createOrReplaceTempView("v")
+        else:
+            spark.sql(f"CREATE OR REPLACE TEMP VIEW v AS {text}")
+        return table
+
+    yield make
+    spark.catalog.dropTempView("v")
+
+
+def _view(spark: SparkSession) -> list[tuple[Any, ...]]:
+    return sorted(tuple(r) for r in spark.table("v").collect())
+
+
+@pytest.mark.parametrize("of_frame", [False, True], ids=["statement", "frame"])
+def test_a_view_of_the_whole_table_is_the_table(
+    spark: SparkSession, made: Callable[..., str], rows: Rows, of_frame: bool
+) -> None:
+    table = made("SELECT * FROM (SELECT * FROM tab AS a) AS b", of_frame=of_frame)
+    assert [tuple(r) for r in spark.sql(UPDATE).collect()] == [(1,)]
+    assert rows(table) == _view(spark) == [(0, 3), (2, 3)]
+    # What the statements before did is seen, and the alias is the view's where it has one.
+    spark.sql(
+        "MERGE INTO v AS t USING (SELECT 2 AS key, 9 AS value UNION ALL SELECT 4, 4) s ON t.key = s.key "
+        "WHEN MATCHED AND t.value = 3 THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert rows(table) == _view(spark) == [(0, 3), (2, 9), (4, 4)]
+    assert [tuple(r) for r in spark.sql("DELETE FROM v WHERE v.key = 2").collect()] == [(1,)]
+    assert rows(table) == _view(spark) == [(0, 3), (4, 4)]
+
+
+@pytest.mark.parametrize("of_frame", [False, True], ids=["statement", "frame"])
+def test_a_view_under_other_names_is_changed_in_its_own_words(
+    spark: SparkSession, made: Callable[..., str], rows: Rows, of_frame: bool
+) -> None:
+    table = made("SELECT value AS key, key AS value FROM tab", of_frame=of_frame)
+    spark.sql("UPDATE v SET value = key + value, key = v.key + 1 WHERE v.key = 2")
+    assert (rows(table), _view(spark)) == ([(0, 3), (3, 3)], [(3, 0), (3, 3)])
+    spark.sql("DELETE FROM v WHERE value = 0 AND key > 1")
+    assert (rows(table), _view(spark)) == ([(3, 3)], [(3, 3)])
+    with pytest.raises(AnalysisException) as caught:
+        spark.sql(MERGE)
+    assert caught.value.errorClass == "DELTA_UNSUPPORTED_SOURCE"
+
+
+def test_a_view_of_some_columns_knows_no_others(
+    spark: SparkSession, made: Callable[..., str], rows: Rows
+) -> None:
+    table = made("SELECT key FROM tab")
+    for statement in (DELETE, UPDATE):
+        with pytest.raises(AnalysisException) as caught:
+            spark.sql(statement)
+        found = getattr(caught.value, "errorClass", None) or caught.value.getCondition()
+        assert found == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+    spark.sql("DELETE FROM v WHERE key >= 1")
+    assert rows(table) == [(0, 3)]
+
+
+# What each view is told, for UPDATE and for MERGE.
+REFUSED = {
+    "SELECT key, value, 1 AS one FROM tab": (
+        "DELTA_CANNOT_RESOLVE_COLUMN", "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"
+    ),
+    "SELECT key, value + 1 AS value FROM tab": ("DELTA_UNSUPPORTED_SOURCE",) * 2,
+    "SELECT * FROM tab WHERE key > 0": ("DELTA_UNEXPECTED_PARTIAL_SCAN",) * 2,
+    "SELECT a.key, b.value FROM tab a JOIN tab b ON a.key = b.key": ("DELTA_UNSUPPORTED_SOURCE",) * 2,
+    "SELECT key, max(value) AS value FROM tab GROUP BY key": ("DELTA_UNSUPPORTED_SOURCE",) * 2,
+    "SELECT * FROM tab LIMIT 10": ("DELTA_UNSUPPORTED_SOURCE",) * 2,
+    "SELECT * FROM tab VERSION AS OF 0": ("DELTA_FAILED_SCAN_WITH_HISTORICAL_VERSION",) * 2,
+}  # fmt: skip
+
+
+def test_a_view_that_is_more_than_columns_of_the_table_is_refused_by_name(
+    spark: SparkSession, made: Callable[..., str], rows: Rows
+) -> None:
+    found = {}
+    table = made("SELECT * FROM tab")
+    for query in REFUSED:
+        spark.sql(f"CREATE OR REPLACE TEMP VIEW v AS {query.replace('tab', f'delta.`{table}`')}")
+        named = []
+        for statement in (UPDATE, MERGE):
+            with pytest.raises(AnalysisException) as caught:
+                spark.sql(statement)
+            named.append(caught.value.errorClass)
+        found[query] = tuple(named)
+    assert found == REFUSED
+    assert tidegate.open(table).version == 0
+
+
+def test_views_that_follow_a_table_and_views_for_everybody(
+    spark: SparkSession, made: Callable[..., str], rows: Rows
+) -> None:
+    table = made("SELECT * FROM tab")
+    tidegate.view(spark, "v", table)
+    spark.sql("DELETE FROM v WHERE key = 1")
+    assert rows(table) == _view(spark) == [(0, 3)]
+    if CONNECT:
+        return
+    # Whoever makes a view of that name means another one.
+    spark.sql("SELECT 1 AS key").createOrReplaceTempView("v")
+    with pytest.raises(PySparkException, match="UPDATE"):
+        spark.sql("UPDATE v SET key = 5")
+    spark.read.format("delta").load(table).createOrReplaceGlobalTempView("everybodys")
+    spark.sql("UPDATE global_temp.everybodys SET value = 8 WHERE everybodys.key = 0")
+    spark.catalog.dropGlobalTempView("everybodys")
+    assert rows(table) == [(0, 8)]
