@@ -294,7 +294,7 @@ def test_a_value_may_be_that_of_a_subquery(spark: SparkSession, table: str, rows
 
 
 def test_a_table_that_is_read_by_its_own_command_is_read_whole(
-    spark: SparkSession, table: str, rows: Rows, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(spark.range(4).selectExpr("id", "id AS v").coalesce(1), table, {})
     t = f"delta.`{table}`"
@@ -310,16 +310,42 @@ def test_a_table_that_is_read_by_its_own_command_is_read_whole(
     assert last(table)["isBlindAppend"] is True
     for statement in (
         f"INSERT INTO {t} SELECT 100, (SELECT count(*) FROM {t})",
-        f"UPDATE {t} SET v = (SELECT max(v) FROM {t}) WHERE id = 2",
         f"MERGE INTO {t} t USING (SELECT 2L id, count(*) n FROM {t}) s ON t.id = s.id "
         "WHEN MATCHED THEN UPDATE SET v = s.n",
+        f"MERGE INTO {t} t USING {{own}} s ON t.id = s.id WHEN MATCHED THEN DELETE",
     ):
         with monkeypatch.context() as patch:
             Meanwhile(patch, lambda: more.write.format("delta").mode("append").save(table))
             with pytest.raises(ConcurrentAppendException):
-                spark.sql(statement)
+                spark.sql(statement, **({"own": own} if "{own}" in statement else {}))
+    joined = more.join(own.groupBy().count(), F.lit(True)).selectExpr("id", "count AS v")
+    with monkeypatch.context() as patch:
+        Meanwhile(patch, lambda: more.write.format("delta").mode("append").save(table))
+        with pytest.raises(ConcurrentAppendException):
+            joined.write.format("delta").mode("append").save(table)
+    # A union, a scalar subquery and what was counted beforehand.
+    counted = own.groupBy().count().scalar()
+    for frame, is_blind in (
+        (more.union(own), False),
+        (more.select("id", counted.alias("v")), False),
+        (more.select("id", F.lit(own.count()).alias("v")), True),
+    ):
+        frame.write.format("delta").mode("append").save(table)
+        assert last(table)["isBlindAppend"] is is_blind
+
+
+def test_a_value_that_is_asked_of_the_table_itself_has_read_it(
+    spark: SparkSession, table: str, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(spark.range(4).selectExpr("id", "id AS v").coalesce(1), table, {})
+    t = f"delta.`{table}`"
+    more = spark.range(50, 51).selectExpr("id", "id AS v")
+    with monkeypatch.context() as patch:
+        Meanwhile(patch, lambda: more.write.format("delta").mode("append").save(table))
+        with pytest.raises(ConcurrentAppendException):
+            spark.sql(f"UPDATE {t} SET v = (SELECT max(v) FROM {t}) WHERE id = 2")
     spark.sql(f"UPDATE {t} SET v = (SELECT max(v) FROM {t}) + id WHERE id = 2")
-    assert rows(table, "id = 2") == [(2, 52), (2, 52)]
+    assert rows(table, "id = 2") == [(2, 52)]
 
 
 # ---------------------------------------------------------------------------- tables that are replaced

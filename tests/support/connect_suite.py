@@ -72,7 +72,7 @@ _MOVED = "a managed table cannot be moved by a client, and is refused by name"
 _TIMES = "a client does not see its plans, and each query of a command asks for the time on its own"
 _TESTING = "a server in its testing mode refuses what Spark's own optimizer does to the plan"
 
-_PLANS = "a client does not see its plans, so nobody knows what they read"
+_VALUES = "a subquery in a value reads what the server itself knows, which is no Delta table"
 _VIEWS = "a client does not see the plans of the server's views"
 _CASTS = "a client cannot ask for another cast than the session's"
 
@@ -81,7 +81,7 @@ CLASSIC_ONLY: dict[str, str] = {
     "test_catalog_tables.py::test_a_name_is_planned_natively_with_the_filters_of_the_query": _NATIVE,
     "test_convert.py::test_a_parquet_table_by_name_is_a_delta_table_under_the_same_name": _MOVED,
     "test_delete.py::test_a_predicate_on_partitions_reads_no_file": _JOBS,
-    "test_dml_scenarios.py::test_a_table_that_is_read_by_its_own_command_is_read_whole": _PLANS,
+    "test_dml_scenarios.py::test_a_value_that_is_asked_of_the_table_itself_has_read_it": _VALUES,
     "test_dml_scenarios.py::test_rows_are_replaced_by_what_a_condition_says_of_one_side": _TESTING,
     "test_identity.py::test_one_partition_is_numbered_without_gaps": _GAPS,
     "test_identity.py::test_values_may_be_given_where_they_are_generated_by_default": _GAPS,

@@ -21,6 +21,7 @@ from tidegate.log.snapshot import Snapshot
 from tidegate.spark.jvm import is_connect
 from tidegate.spark.remote_columns import PlanIds, ids_of, plans_of, sql_of, with_ids
 from tidegate.spark.scan.native import FILE_COLUMNS
+from tidegate.spark.scan.origins import newest_tables, noted
 from tidegate.spark.scan.scans import scan
 from tidegate.spark.skipping import narrowing
 
@@ -75,7 +76,8 @@ def filtered(frame: DataFrame, origin: Origin, condition: str | Column, apply: S
         files = origin.snapshot.files(wanted, columns=FILE_COLUMNS)
         if files.num_rows < origin.files:
             origin = replace(origin, wanted=wanted, files=files.num_rows)
-            made = with_ids(apply(_again(frame.sparkSession, origin, files)), ids_of(made))
+            fewer = noted(_again(frame.sparkSession, origin, files), newest_tables(frame))
+            made = with_ids(apply(fewer), ids_of(made))
     _note(made, origin.after(apply, made))
     return made
 

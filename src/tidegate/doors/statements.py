@@ -18,6 +18,7 @@ from tidegate.commands.catalog import location_of
 from tidegate.commands.views import refresh
 from tidegate.doors.hooks import is_enabled, wrap
 from tidegate.spark.jvm import is_connect
+from tidegate.spark.scan.origins import newest_tables, noted
 from tidegate.sql.run import run
 from tidegate.sql.services import refresh_name
 
@@ -82,6 +83,7 @@ def _with_frames(
             part = part.replace("{", "{{").replace("}", "}}")
         for name in held:
             part = part.replace(name, "{" + name + "}")
-        return original(spark, part, parameters, **held)
+        read = set().union(*map(newest_tables, held.values()))
+        return noted(original(spark, part, parameters, **held), read)
 
     return run(spark, spark_sql, named, args)

@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 
 from tidegate.opening import open as open_table
 from tidegate.spark import jvm
-from tidegate.spark.scan.native import Origin
-from tidegate.spark.scan.origins import origin_of
+from tidegate.spark.scan.origins import Origin
 from tidegate.spark.scan.scans import scan
 
 
@@ -37,7 +36,7 @@ def behind(spark: SparkSession, name: str) -> Behind | None:
         return None
     plan: Any = spark.table(name)._jdf.queryExecution().analyzed()
     leaves = _listed(plan.collectLeaves())
-    found = [o for o in map(origin_of, leaves) if o is not None]
+    found = [o for o in map(Origin.of, leaves) if o is not None]
     if not found:
         return None
     origin = found[0]

@@ -18,8 +18,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.commands import catalog, views
 from tidegate.errors import OptionError
+from tidegate.log.table_log import TableLog
 from tidegate.spark.catalog import INDEX_PROVIDERS
 from tidegate.spark.remote_catalog import quoted, view_of
+from tidegate.spark.scan.origins import noted
 from tidegate.sql.names import Name, makes_view, table_names
 from tidegate.sql.positions import rewritten
 from tidegate.sql.references import Changes, Found, references
@@ -46,7 +48,7 @@ def query(context: Context, text: str, arguments: Any = None) -> DataFrame:
             hint="Write CREATE TEMPORARY VIEW, or make the view in a classic session of the same catalog.",
         )
     keep(context.spark, rewriting.views)
-    return context.through(new, arguments)
+    return noted(context.through(new, arguments), rewriting.newest)
 
 
 def keep(spark: SparkSession, views: Mapping[str, DataFrame]) -> None:
@@ -67,6 +69,8 @@ class _Rewriting:
         self.depth = depth
         self.views: dict[str, DataFrame] = {}
         self.reads_ours = False
+        # Where the tables are that are read as they are now.
+        self.newest: set[str] = set()
 
     def rewritten(self, text: str) -> str:
         """The text with every place replaced that the server cannot plan; the same text if there is none."""
@@ -86,8 +90,11 @@ class _Rewriting:
     def _found(self, found: Found) -> str:
         """A path, a version or a call of ``table_changes``."""
         what = found.what
-        if self.follows and not isinstance(what, Changes) and what.version is None and what.timestamp is None:
-            return self._following(self.context.log(what).url)
+        if not isinstance(what, Changes) and what.version is None and what.timestamp is None:
+            url = self.context.log(what).url
+            if self.follows:
+                return self._following(url)
+            self.newest.add(url)
         alias = "" if found.alias is None else f" AS {quoted(found.alias)}"
         key, make = self.context.scanned(what)
         return quoted(self._view(key, make, fixed=not isinstance(what, Changes))) + alias
@@ -97,13 +104,13 @@ class _Rewriting:
         text = name.ref.name
         followed = views.held(self.context.spark, name.ref.parts[0]) if len(name.ref.parts) == 1 else None
         if followed is not None:
-            return None if self.follows else self._pinned(followed[0], name)
+            return None if self.follows else self._latest(followed[0]) + _alias(name)
         if self.database is not None and len(name.ref.parts) == 1:
             text = quoted(self.database, name.ref.parts[0])
         entry = catalog.entry_of(self.context.spark, text)
         view = None
         if entry is not None and entry.is_delta and entry.location is not None:
-            view = self._table(entry)
+            view = self._following(entry.location) if self.follows else self._latest(entry.location)
         elif entry is not None and entry.is_index and entry.location is not None:
             view = self._index(entry.location)
         elif entry is not None and entry.is_view:
@@ -113,14 +120,9 @@ class _Rewriting:
             return text if self.database is not None and entry is not None else None
         return quoted(name.ref.parts[-1]) if name.qualifies else view + _alias(name)
 
-    def _pinned(self, location: str, name: Name) -> str:
-        return quoted(self._view(*self.context.latest_at(location))) + _alias(name)
-
-    def _table(self, entry: Entry) -> str:
-        assert entry.location is not None
-        if self.follows:
-            return self._following(entry.location)
-        return quoted(self._view(*self.context.latest_at(entry.location)))
+    def _latest(self, location: str) -> str:
+        self.newest.add(TableLog.at(location).url)
+        return quoted(self._view(*self.context.latest_at(location)))
 
     def _index(self, location: str) -> str:
         """An index table, whose source the server knows after the client has read one."""
@@ -144,6 +146,7 @@ class _Rewriting:
         if not inner.reads_ours:
             return None
         self.reads_ours = True
+        self.newest |= inner.newest
         self.views.update(inner.views)
         columns = ", ".join(f"{quoted(a)} AS {quoted(b)}" for a, b in view.columns)
         return f"(SELECT {columns} FROM ({new}))"

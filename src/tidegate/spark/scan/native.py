@@ -35,6 +35,7 @@ from tidegate.schema.types import StructType
 from tidegate.spark import failures, jvm
 from tidegate.spark.hadoop import hadoop_root, settings
 from tidegate.spark.scan import metrics, portable, vectors
+from tidegate.spark.scan.origins import Origin
 from tidegate.spark.scan.projection import Layout, file_metadata, spark_type
 from tidegate.spark.scan.widening import by_stored_type, narrow_decimals
 from tidegate.spark.session import pinned
@@ -226,33 +227,6 @@ class FilePlanner:
         return frame._jdf.queryExecution().executedPlan().executeCollect()
 
 
-@dataclass(frozen=True)
-class Origin:
-    """What a scan in a plan was made of: a table's version, and whether all of its files are in it.
-
-    ``newest`` says that no version was asked for.
-    """
-
-    table: str
-    version: int
-    newest: bool
-    whole: bool
-
-    @property
-    def text(self) -> str:
-        return json.dumps([self.table, self.version, self.newest, self.whole])
-
-    @classmethod
-    def of(cls, relation: Any) -> Origin | None:
-        """The origin of a relation of Spark's, None if it is no scan of ours."""
-        if str(relation.getClass().getSimpleName()) != "HadoopFsRelation":
-            return None
-        location = relation.location()
-        if str(location.getClass().getName()) != "tidegate.TableFileIndex":
-            return None
-        return cls(*json.loads(location.origin()))
-
-
 def _combined(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
@@ -311,7 +285,9 @@ def scan(
     if narrow_decimals(layout):
         listed = files if files is not None else snapshot.files(columns=FILE_COLUMNS)
         ways = by_stored_type(snapshot, layout, listed) or [(layout, listed)]
-        return reduce(DataFrame.unionAll, [_scan(spark, snapshot, way, some, columns) for way, some in ways])
+        return reduce(
+            DataFrame.unionAll, [_scan(spark, snapshot, way, some, columns, follow) for way, some in ways]
+        )
     return _scan(spark, snapshot, layout, files, columns, follow)
 
 

@@ -1,26 +1,76 @@
 """Which tables a DataFrame reads, as far as its plan can be asked.
 
 A command that takes rows from the very table it changes has read that table, and what others add to it
-meanwhile is a conflict. A client of Spark Connect does not see its plans, and knows of none.
+meanwhile is a conflict. A classic session's plan holds its scans. A client of Spark Connect has the plans
+that it made itself: there a scan is noted on its plan, and a query on the answer to its text. Behind a
+temporary view that the server keeps no client sees.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame
 
 from tidegate.spark import jvm
-from tidegate.spark.scan.native import Origin
+
+F = TypeVar("F", bound=DataFrame)
+_NOTE = "_tidegate_newest"
+# Of what plans of a client are made, and where other plans can stand in them.
+_PARTS = tuple(f"pyspark.sql.connect.{name}" for name in ("plan", "expressions", "column"))
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a scan in a plan was made of: a table's version, and whether all of its files are in it.
+
+    ``newest`` says that no version was asked for.
+    """
+
+    table: str
+    version: int
+    newest: bool
+    whole: bool
+
+    @property
+    def text(self) -> str:
+        return json.dumps([self.table, self.version, self.newest, self.whole])
+
+    @classmethod
+    def of(cls, leaf: Any) -> Origin | None:
+        """The origin of a leaf of a classic session's plan, None if it is no scan of ours."""
+        if str(leaf.getClass().getSimpleName()) != "LogicalRelation":
+            return None
+        relation = leaf.relation()
+        if str(relation.getClass().getSimpleName()) != "HadoopFsRelation":
+            return None
+        location = relation.location()
+        if str(location.getClass().getName()) != "tidegate.TableFileIndex":
+            return None
+        return cls(*json.loads(location.origin()))
 
 
 def reads_newest(frame: DataFrame, url: str) -> bool:
     """Whether ``frame`` has rows of the table at ``url`` as it is now, in a subquery too."""
+    return url in newest_tables(frame)
+
+
+def newest_tables(frame: DataFrame) -> set[str]:
+    """The tables of which ``frame`` has rows as they are now."""
     if jvm.is_connect(frame.sparkSession):
-        return False
-    plan: Any = frame._jdf.queryExecution().analyzed()
-    return any(o.newest and o.table == url for o in _origins(plan))
+        plan: Any = vars(frame)["_plan"]
+        return {url for part in _parts(plan) for url in vars(part).get(_NOTE, ())}
+    return {o.table for o in _origins(frame._jdf.queryExecution().analyzed()) if o.newest}
+
+
+def noted(frame: F, tables: Iterable[str]) -> F:
+    """The frame of a Connect client, known to read these tables as they are now."""
+    plan: Any = vars(frame)["_plan"]
+    vars(plan)[_NOTE] = frozenset(tables) | vars(plan).get(_NOTE, frozenset())
+    return frame
 
 
 def _origins(plan: Any) -> Iterator[Origin]:
@@ -28,12 +78,22 @@ def _origins(plan: Any) -> Iterator[Origin]:
     for part in (plan, *(subqueries.apply(i) for i in range(int(subqueries.size())))):
         leaves = part.collectLeaves()
         for i in range(int(leaves.size())):
-            origin = origin_of(leaves.apply(i))
+            origin = Origin.of(leaves.apply(i))
             if origin is not None:
                 yield origin
 
 
-def origin_of(leaf: Any) -> Origin | None:
-    """What one of our scans was made of."""
-    is_relation = str(leaf.getClass().getSimpleName()) == "LogicalRelation"
-    return Origin.of(leaf.relation()) if is_relation else None
+def _parts(plan: Any) -> Iterator[Any]:
+    """A client's plan and all that it is made of, whatever PySpark calls the places of its children."""
+    seen: set[int] = set()
+    waiting = [plan]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list | tuple):
+            waiting += part
+        elif isinstance(part, dict):
+            waiting += part.values()
+        elif type(part).__module__ in _PARTS and id(part) not in seen:
+            seen.add(id(part))
+            yield part
+            waiting += vars(part).values()

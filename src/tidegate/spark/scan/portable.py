@@ -39,6 +39,7 @@ from tidegate.spark import failures, jvm
 from tidegate.spark.hadoop import opens
 from tidegate.spark.places import place_of
 from tidegate.spark.scan import vectors
+from tidegate.spark.scan.origins import noted
 from tidegate.spark.scan.projection import FIELD_ID, file_metadata, spark_type
 from tidegate.spark.scan.readers import MARK, Reading, reading
 from tidegate.spark.write.lengths import filled
@@ -109,6 +110,8 @@ def live_rows(planner: FilePlanner) -> DataFrame:
     """The relation without the rows that deletion vectors hide."""
     failures.watch(_root(planner.snapshot.url), planner.snapshot.url)
     frame = relation(planner)
+    if planner.follow and jvm.is_connect(planner.spark):
+        frame = noted(frame, [planner.snapshot.url])
     if planner.has_vectors:
         frame = frame.where(vectors.is_live(F.col(vectors.COLUMN), row_index()))
     return frame
