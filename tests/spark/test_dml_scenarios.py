@@ -11,8 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import tidegate
-from support.dml import FEED, VECTORS, WAYS, Meanwhile, confs, feed, last, no_job, write
+from support.dml import FEED, VECTORS, WAYS, Meanwhile, confs, feed, last, no_job, sound, write
 from tidegate import DeltaTable
+from tidegate.commands.merge.source import Source
 from tidegate.errors import (
     ConcurrentAppendException,
     InvariantViolationException,
@@ -489,3 +490,42 @@ def test_what_the_history_counts_of_a_stream(spark: SparkSession, table: str, tm
     counted = {"numAddedFiles": "0", "numRemovedFiles": "0", "numOutputRows": "0", "numOutputBytes": "0"}
     assert last(table)["operationMetrics"] == counted
     assert len(tidegate.open(table).transactions) == 1
+
+
+# ---------------------------------------------------------------------------- rows that get lost
+
+
+@pytest.mark.parametrize("properties", WAYS)
+def test_a_merge_whose_rows_are_lost_begins_again(
+    spark: SparkSession,
+    table: str,
+    rows: Rows,
+    properties: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write(spark.range(4).selectExpr("id", "id AS v").coalesce(1), table, properties)
+    source = spark.range(2, 6).selectExpr("id", "id + 10 AS v")
+    kept, losses = Source.kept, [True, False, True]
+
+    def losing(self: Source, frame: DataFrame) -> DataFrame:
+        out = kept(self, frame)
+        if losses and losses.pop(0):
+            held = spark.sparkContext._jsc.sc().getPersistentRDDs().values().toSeq()
+            for i in range(held.size()):
+                held.apply(i).unpersist(True)
+        return out
+
+    def merge() -> None:
+        found = DeltaTable.forPath(spark, table).alias("t").merge(source.alias("s"), "t.id = s.id")
+        found.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+
+    monkeypatch.setattr(Source, "kept", losing)
+    # The rows of the source are lost first, then what was found of them.
+    with confs(spark, merge__materializeSource__maxAttempts="2"), pytest.raises(Exception, match="lock"):
+        merge()
+    assert (losses, tidegate.open(table).version) == ([], 0)
+    losses += [True, False, True]
+    merge()
+    assert (losses, tidegate.open(table).version) == ([], 1)
+    assert rows(table) == [(0, 0), (1, 1), (2, 12), (3, 13), (4, 14), (5, 15)]
+    sound(table)

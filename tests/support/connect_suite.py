@@ -81,6 +81,7 @@ CLASSIC_ONLY: dict[str, str] = {
     "test_catalog_tables.py::test_a_name_is_planned_natively_with_the_filters_of_the_query": _NATIVE,
     "test_convert.py::test_a_parquet_table_by_name_is_a_delta_table_under_the_same_name": _MOVED,
     "test_delete.py::test_a_predicate_on_partitions_reads_no_file": _JOBS,
+    "test_dml_scenarios.py::test_a_merge_whose_rows_are_lost_begins_again": _JOBS,
     "test_dml_scenarios.py::test_a_value_that_is_asked_of_the_table_itself_has_read_it": _VALUES,
     "test_dml_scenarios.py::test_rows_are_replaced_by_what_a_condition_says_of_one_side": _TESTING,
     "test_identity.py::test_one_partition_is_numbered_without_gaps": _GAPS,

@@ -148,6 +148,13 @@ def missing(path: str, table: str | None) -> TidegateError:
     )
 
 
+def lost_rows(error: BaseException) -> bool:
+    """Whether rows that Spark kept for us are gone, as when the executor that held them is."""
+    origin = getattr(error, "_origin", None)
+    text = str(error) if origin is None else _text(origin)
+    return "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND" in text
+
+
 def _cause(text: str) -> str:
     causes = re.findall(r"Caused by: (.+)", text)
     return (causes[-1] if causes else text.splitlines()[0])[:300]

@@ -7,6 +7,7 @@ none. The table is pruned with what the source is known to hold (``pruning``).
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from tidegate.log.table_log import TableLog
 from tidegate.schema.columns import identity_columns
 from tidegate.spark.confs import conf
 from tidegate.spark.expressions import quote
+from tidegate.spark.failures import lost_rows
 from tidegate.spark.scan.origins import reads_newest
 from tidegate.spark.scan.positions import PLACE, places, rows_by_file
 from tidegate.spark.skipping import narrowing
@@ -41,7 +43,11 @@ from tidegate.spark.write.files import Written, write_files
 from tidegate.transaction.pending import Operation
 from tidegate.transaction.transaction import Transaction
 
+_log = logging.getLogger(__name__)
+
 TARGET = "__tidegate_target"
+# How often a source is read whose rows get lost.
+_ATTEMPTS = 4
 # Rows that come out of many tasks, few from each, are gathered into files of at least so many.
 _GATHERED = 500_000
 
@@ -69,10 +75,34 @@ def merge(
     alias: str | None = None,
     evolves: bool = False,
 ) -> Merged:
-    """Merge ``source`` into the table, which goes by ``alias`` in conditions and values."""
+    """Merge ``source`` into the table, which goes by ``alias`` in conditions and values.
+
+    Where Spark loses rows of the source that were read, all of it begins again, on the table as it is then.
+    """
     check_order(clauses)
-    watch = rows.Watch()
     once = Once.of(spark)
+    for left in reversed(range(max(1, conf(spark, "merge.materializeSource.maxAttempts", _ATTEMPTS)))):
+        try:
+            return _merged(once, log, source, condition, clauses, alias, evolves=evolves)
+        except Exception as e:
+            if not left or not lost_rows(e):
+                raise
+            _log.warning("%s: rows of MERGE's source are lost, so it is read again", log.url)
+    raise AssertionError("the last attempt ends by itself")
+
+
+def _merged(
+    once: Once,
+    log: TableLog,
+    source: DataFrame,
+    condition: str | Column,
+    clauses: Sequence[Clause],
+    alias: str | None,
+    *,
+    evolves: bool,
+) -> Merged:
+    watch = rows.Watch()
+    spark = once.spark
     only_inserts = all(c.action == "insert" for c in clauses)
     transaction, snapshot = rows.begin(log, removes=not only_inserts)
     name = alias or TARGET

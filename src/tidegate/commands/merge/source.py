@@ -1,9 +1,9 @@
 """The source of a MERGE, read once: its rows stay what they are while they are asked for again.
 
 Each row gets a number of its own, and the rows are kept by Spark with their lineage cut: a block that is
-lost fails the command, where reading a source anew could give other rows. Names, aliases and columns that
-a user has taken from the frame mean the same in every frame that comes out of here, and so does the
-current time.
+lost fails what asks for it, where computing it anew could give other rows, and MERGE begins again. Names,
+aliases and columns that a user has taken from the frame mean the same in every frame that comes out of here,
+and so does the current time.
 """
 
 from __future__ import annotations
