@@ -23,6 +23,7 @@ from tidegate.metadata import Metadata
 from tidegate.protocol import negotiate
 from tidegate.schema import constraints
 from tidegate.schema.mapping import mapping_mode
+from tidegate.schema.names import check_feed_names
 from tidegate.schema.paths import join_path, split_path
 from tidegate.transaction.pending import Operation
 from tidegate.transaction.transaction import Committed, Transaction
@@ -143,14 +144,7 @@ def _check_transitions(before: Metadata, given: Mapping[str, str], unset: Iterab
         )
     feed = before.with_configuration(after).property(properties.ENABLE_CHANGE_DATA_FEED)
     if feed and not before.property(properties.ENABLE_CHANGE_DATA_FEED):
-        reserved = {"_change_type", "_commit_version", "_commit_timestamp"}
-        clash = sorted(c for c in before.schema.names if c.lower() in reserved)
-        if clash:
-            raise PropertyError(
-                f"The change data feed needs the names {', '.join(clash)}, which are columns of the table.",
-                hint="Rename them first.",
-                errorClass="DELTA_TABLE_ALREADY_CONTAINS_CDC_COLUMNS",
-            )
+        check_feed_names(before.schema)
 
 
 # ---------------------------------------------------------------------------- row tracking

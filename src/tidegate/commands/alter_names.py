@@ -14,16 +14,14 @@ import msgspec
 from tidegate import properties
 from tidegate.commands.alter import begin
 from tidegate.commands.clustering import clustering_columns
+from tidegate.commands.dependents import constraints_on, generated_from
 from tidegate.commands.schema_edits import edit, holder_of, renamed, resolve, without
 from tidegate.errors import AlterRefusedError
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
-from tidegate.schema.columns import generated_columns
-from tidegate.schema.constraints import check_constraints
 from tidegate.schema.mapping import mapping_mode
 from tidegate.schema.paths import Path, join_path, split_names, split_path
-from tidegate.schema.references import speaks_of
 from tidegate.schema.types import StructType, duplicate_columns
 from tidegate.transaction.pending import Operation
 from tidegate.transaction.transaction import Committed
@@ -166,8 +164,7 @@ def refuse_dependents(snapshot: Snapshot, path: Path, what: str, left: StructTyp
 
     Generated columns that are not ``left`` go too, and do not count.
     """
-    metadata = snapshot.metadata
-    checks = [n for n, sql in check_constraints(metadata.configuration).items() if speaks_of(sql, path)]
+    checks = constraints_on(snapshot.metadata, path)
     if checks:
         raise AlterRefusedError(
             f"The column {join_path(path)} cannot be {what}: constraints speak of it ({', '.join(checks)}).",
@@ -176,9 +173,9 @@ def refuse_dependents(snapshot: Snapshot, path: Path, what: str, left: StructTyp
             errorClass="DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE",
         )
     made = [
-        g.name
-        for g in generated_columns(metadata.schema)
-        if speaks_of(g.expression, path) and (left is None or left.field(g.name) is not None)
+        name
+        for name in generated_from(snapshot.metadata, path)
+        if left is None or left.field(name) is not None
     ]
     if made:
         raise AlterRefusedError(

@@ -1,4 +1,7 @@
-"""How types may grow when a schema evolves by itself: the table allows it, the session says how far."""
+"""How types may grow when a schema evolves by itself: the table allows it, the session says how far.
+
+A column that a constraint or a generated column speaks of keeps its type.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 from tidegate import properties
-from tidegate.errors import OptionError
+from tidegate.commands.dependents import constraints_on, generated_from
+from tidegate.errors import OptionError, SchemaInvalidError
 from tidegate.metadata import Metadata
+from tidegate.schema.paths import join_path
 from tidegate.schema.types import (
     BYTE,
     DATE,
@@ -20,8 +25,9 @@ from tidegate.schema.types import (
     TIMESTAMP_NTZ,
     DataType,
     DecimalType,
+    StructType,
 )
-from tidegate.schema.widening import can_widen
+from tidegate.schema.widening import can_widen, widened
 from tidegate.spark.confs import PREFIX, conf
 
 Widens = Callable[[DataType, DataType], bool]
@@ -42,6 +48,29 @@ def widening(spark: SparkSession, metadata: Metadata) -> Widens | None:
     if allowed == "never" or not metadata.property(properties.ENABLE_TYPE_WIDENING):
         return None
     return can_widen if allowed == "always" else _within_family
+
+
+def check_dependents(metadata: Metadata, schema: StructType, table: str) -> None:
+    """Refuse a schema with wider types for columns that constraints or generated columns speak of.
+
+    The rows that are there were checked, and their values made, by the types they had: with others an
+    expression (``hash(v)``) can come to something else.
+    """
+    for path, old, new in widened(metadata.schema, schema):
+        name = join_path(path)
+        checks, made = constraints_on(metadata, path), generated_from(metadata, path)
+        if checks or made:
+            said = (
+                f"constraints speak of it ({', '.join(checks)})" if checks else f"{', '.join(made)} follow it"
+            )
+            raise SchemaInvalidError(
+                f"The column {name} is {old} and cannot become {new} with the data: {said}.",
+                table=table,
+                hint="Cast the data to the column's type.",
+                errorClass="DELTA_CONSTRAINT_DATA_TYPE_MISMATCH"
+                if checks
+                else "DELTA_GENERATED_COLUMNS_DATA_TYPE_MISMATCH",
+            )
 
 
 def _within_family(before: DataType, after: DataType) -> bool:

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.commands import dynamic, replace, rows
 from tidegate.commands.auto_compact import after_write
-from tidegate.commands.evolution import widening
+from tidegate.commands.evolution import check_dependents, widening
 from tidegate.commands.merge.source import Source
 from tidegate.commands.once import Once
 from tidegate.commands.options import WRITE, Options, table_properties
@@ -367,6 +367,7 @@ def _evolve(
         schema = merged(metadata.schema, data, widens=widening(spark, metadata), small_grow=True)
         if schema != metadata.schema:
             check_storable(schema)
+            check_dependents(metadata, schema, transaction.log.url)
             transaction.update_metadata(metadata.with_schema(schema))
     # A generated partition column may be left out: its values are made of the others.
     made = {g.name for g in generated_columns(metadata.schema)} - {f.name for f in data.fields}

@@ -1,5 +1,5 @@
-"""Columns by name: which names parquet files cannot carry, and so no table without column mapping, and
-which columns cannot tell partitions apart.
+"""Columns by name: which names parquet files cannot carry, and so no table without column mapping, which
+ones a change feed has for itself, and which columns cannot tell partitions apart.
 
 Tables that others made with such columns can be read and written; nobody makes or widens one here.
 """
@@ -15,6 +15,8 @@ from tidegate.schema.types import VOID, StructType
 
 _ILLEGAL = frozenset(" ,;{}()\n\t=")
 SHOWN = r"' ,;{}()\n\t='"
+# What a change feed says of each row, beside the table's own columns.
+_FEED = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
 
 
 def names_to_map(schema: StructType) -> list[str]:
@@ -38,6 +40,23 @@ def check_names(
             errorClass="DELTA_INVALID_PARTITION_COLUMN_NAME"
             if is_partition
             else "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
+        )
+
+
+def check_feed_names(schema: StructType, before: StructType | None = None) -> None:
+    """Refuse columns by the names that a change feed gives its own.
+
+    A table that had a feed ``before`` keeps what it has; nobody gives it another one.
+    """
+    known = () if before is None else before.names
+    clash = [f.name for f in schema.fields if f.name.lower() in _FEED and f.name not in known]
+    if clash:
+        raise SchemaInvalidError(
+            f"The change data feed needs the names {', '.join(clash)} for itself.",
+            hint="Call these columns by other names, or set delta.enableChangeDataFeed = false.",
+            errorClass="DELTA_TABLE_ALREADY_CONTAINS_CDC_COLUMNS"
+            if before is None
+            else "RESERVED_CDC_COLUMNS_ON_WRITE",
         )
 
 

@@ -124,6 +124,15 @@ def with_type_change(field: StructField, after: DataType) -> StructField:
     return field.with_type(after).with_metadata({TYPE_CHANGES: recorded} if recorded else {})
 
 
+def widened(before: StructType, after: StructType) -> Iterator[tuple[Path, DataType, DataType]]:
+    """The columns, at every level, whose type is wider in ``after``, with both types."""
+    for path, f in before.walk():
+        now = after.find(path)
+        if now is not None:
+            for inside, old, new in _changed_leaves(f.type, now.type, ()):
+                yield (*path, *inside), old, new
+
+
 def _changed_leaves(
     before: DataType, after: DataType, path: Path
 ) -> Iterator[tuple[Path, DataType, DataType]]:

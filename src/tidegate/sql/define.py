@@ -193,15 +193,19 @@ def _generated(walk: Walk, node: nodes.ColumnDef) -> nodes.ColumnDef:
 
 
 def insert(walk: Walk, common: str = "") -> nodes.Statement | None:
-    """``INSERT INTO|OVERWRITE [TABLE] t ... query``, behind ``common`` table expressions."""
+    """``INSERT [WITH SCHEMA EVOLUTION] INTO|OVERWRITE [TABLE] t ... query``, behind ``common``.
+
+    These are common table expressions that the query may name.
+    """
     walk.need("INSERT")
+    evolution = walk.take("WITH", "SCHEMA", "EVOLUTION")
     overwrite = walk.take("OVERWRITE")
     if not overwrite:
         walk.need("INTO")
     elif walk.peek("DIRECTORY") or walk.peek("LOCAL", "DIRECTORY"):
         return _into_directory(walk)
     walk.take("TABLE")
-    node = nodes.Insert(walk.table(), overwrite)
+    node = nodes.Insert(walk.table(), overwrite, evolution=evolution)
     if walk.take("PARTITION"):
         node = replace(node, partition=partition_spec(walk))
         node = replace(node, if_not_exists=walk.take("IF", "NOT", "EXISTS"))

@@ -167,6 +167,8 @@ def insert(context: Context, node: nodes.Insert) -> DataFrame:
         raise OptionError(
             "INSERT INTO an index table takes no PARTITION.", hint="Let the query give the column."
         )
+    if node.evolution:
+        raise OptionError("INSERT INTO an index table takes no WITH SCHEMA EVOLUTION.", hint=_KEEPS)
     schema = IndexLog.at(where).snapshot().schema
     frame = query(context, node.query)
     if not node.by_name:

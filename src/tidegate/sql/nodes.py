@@ -174,7 +174,10 @@ class Create(Statement):
 
 @dataclass(frozen=True)
 class Insert(Statement):
-    """``INSERT INTO|OVERWRITE``; ``partition`` maps a column to its text, None where it is dynamic."""
+    """``INSERT [WITH SCHEMA EVOLUTION] INTO|OVERWRITE``.
+
+    ``partition`` maps a column to its text, None where it is dynamic.
+    """
 
     overwrite: bool = False
     by_name: bool = False
@@ -183,6 +186,7 @@ class Insert(Statement):
     if_not_exists: bool = False
     replace_where: str | None = None
     query: str = ""
+    evolution: bool = False
     # INSERT OVERWRITE DIRECTORY: files in a folder, with no table.
     directory: bool = False
 

@@ -64,7 +64,7 @@ def insert(context: Context, node: nodes.Insert) -> DataFrame:
         frame = frame.withColumn(column.name, F.expr(text).cast(spark_type(column.type)))
     _check_complete(frame, snapshot.schema)
     frame = _stored(context, frame, snapshot.schema)
-    options: dict[str, str] = {}
+    options = {"mergeSchema": "true"} if node.evolution else {}
     overwrite = node.overwrite or node.replace_where is not None
     if node.replace_where is not None:
         options["replaceWhere"] = node.replace_where

@@ -22,7 +22,7 @@ from tidegate.metadata import Metadata
 from tidegate.protocol import negotiate
 from tidegate.protocol.protocol import Protocol
 from tidegate.schema.mapping import mapping_mode
-from tidegate.schema.names import check_names, check_partition_types
+from tidegate.schema.names import check_feed_names, check_names, check_partition_types
 from tidegate.transaction.conflicts import only_identity_moved
 from tidegate.transaction.pending import Changes
 from tidegate.transaction.upkeep import mapped, tracked
@@ -140,7 +140,11 @@ class Head:
             self._new_protocol = protocol
 
     def _check_names(self, metadata: Metadata) -> None:
-        """Refuse new columns that no data file, or no directory, could carry."""
+        """Refuse new columns that no data file, no directory or no feed could carry."""
+        if metadata.property(properties.ENABLE_CHANGE_DATA_FEED):
+            old = self.snapshot
+            fed = old is not None and old.metadata.property(properties.ENABLE_CHANGE_DATA_FEED)
+            check_feed_names(metadata.schema, old.schema if old is not None and fed else None)
         if mapping_mode(metadata) == "none":
             before = None if self.snapshot is None else self.snapshot.schema
             check_names(metadata.schema, metadata.partition_columns, before)

@@ -1,11 +1,11 @@
-"""Names that need column mapping: found at every level, refused where they are new."""
+"""Names that need column mapping, and those of a change feed: refused where they are new."""
 
 from __future__ import annotations
 
 import pytest
 
 from tidegate.errors import SchemaInvalidError
-from tidegate.schema.names import check_names, names_to_map
+from tidegate.schema.names import check_feed_names, check_names, names_to_map
 from tidegate.schema.types import INTEGER, ArrayType, MapType, StructField, StructType
 
 
@@ -46,3 +46,15 @@ def test_a_partition_column_has_an_error_class_of_its_own() -> None:
     with pytest.raises(SchemaInvalidError) as refused:
         check_names(schema("a", "p q"), ["p q"])
     assert refused.value.errorClass == "DELTA_INVALID_PARTITION_COLUMN_NAME"
+
+
+def test_a_table_with_a_feed_has_no_columns_by_the_feeds_names() -> None:
+    check_feed_names(schema("change_type", "_commit"))
+    with pytest.raises(SchemaInvalidError, match="_Change_Type, _commit_version") as refused:
+        check_feed_names(schema("a", "_Change_Type", "_commit_version"))
+    assert refused.value.errorClass == "DELTA_TABLE_ALREADY_CONTAINS_CDC_COLUMNS"
+    # What somebody has made stays, and gets no more of them.
+    check_feed_names(schema("_commit_version", "b"), schema("_commit_version"))
+    with pytest.raises(SchemaInvalidError) as refused:
+        check_feed_names(schema("_commit_version", "_change_type"), schema("_commit_version"))
+    assert refused.value.errorClass == "RESERVED_CDC_COLUMNS_ON_WRITE"

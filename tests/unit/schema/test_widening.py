@@ -34,6 +34,7 @@ from tidegate.schema.widening import (
     is_supported_change,
     recorded_changes,
     type_changes,
+    widened,
     with_type_change,
 )
 
@@ -160,3 +161,24 @@ def test_changes_inside_arrays_and_maps_are_recorded_where_they_lie() -> None:
         (("a", "value", "element"), TypeChange(INTEGER, LONG, ("value", "element"))),
     ]
     assert with_type_change(before, before.type) == before
+
+
+def test_columns_that_are_wider_are_told_at_every_level() -> None:
+    def schema(kind: DataType, inner: DataType) -> StructType:
+        struct = StructType((StructField("a", kind), StructField("b", ArrayType(inner))))
+        return StructType(
+            (StructField("v", kind), StructField("s", struct), StructField("l", ArrayType(struct)))
+        )
+
+    assert list(widened(schema(BYTE, STRING), schema(LONG, STRING))) == [
+        (("v",), BYTE, LONG),
+        (("s", "a"), BYTE, LONG),
+        (("l", "element", "a"), BYTE, LONG),
+    ]
+    assert [path for path, _, _ in widened(schema(DATE, INTEGER), schema(DATE, DOUBLE))] == [
+        ("s", "b", "element"),
+        ("l", "element", "b", "element"),
+    ]
+    # New columns and new fields are no wider types.
+    more = schema(DATE, INTEGER).fields
+    assert list(widened(StructType(more[:1]), StructType(more))) == []

@@ -134,6 +134,9 @@ def test_insert_in_its_forms() -> None:
     found = node("INSERT OVERWRITE t PARTITION (a = 'x', b) IF NOT EXISTS SELECT 1")
     assert (found.overwrite, found.partition, found.if_not_exists) == (True, {"a": "'x'", "b": None}, True)
     assert node("INSERT INTO t REPLACE WHERE a > 1 SELECT 2").replace_where == "a > 1"
+    assert not node("INSERT INTO t SELECT 1").evolution
+    for verb in ("INTO t", "OVERWRITE TABLE t BY NAME", "INTO t REPLACE WHERE a > 1"):
+        assert node(f"INSERT WITH SCHEMA EVOLUTION {verb} SELECT 2 AS a").evolution
     assert node("WITH c AS (SELECT 1) INSERT INTO t SELECT * FROM c").query == (
         "WITH c AS (SELECT 1) SELECT * FROM c"
     )

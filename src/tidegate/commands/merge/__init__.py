@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from tidegate.commands import rows
 from tidegate.commands.auto_compact import after_write
+from tidegate.commands.evolution import check_dependents
 from tidegate.commands.merge.analysis import Analysis, analyse, described
 from tidegate.commands.merge.clauses import Clause, check_order
 from tidegate.commands.merge.matching import AT, Counts, Decisions, decide, unmatched
@@ -124,6 +125,7 @@ def _merged(
     if any(reads_newest(frame, log.url) for frame in (source, *analysis.values)):
         transaction.read_table()
     if analysis.schema != snapshot.schema:
+        check_dependents(snapshot.metadata, analysis.schema, log.url)
         transaction.update_metadata(snapshot.metadata.with_schema(analysis.schema))
     return _Merge(once, transaction, snapshot, analysis, given, name, watch).run()
 
