@@ -213,8 +213,14 @@ def check_same(snapshot: Snapshot, definition: Definition) -> None:
 
 
 def _told(schema: StructType) -> dict[str, object]:
-    """What a description says of the columns, whatever their order: type, nulls and what users attached."""
-    return {f.name.lower(): (f.type, f.nullable, users_metadata(f)) for f in schema.fields}
+    """What a description says of the columns, whatever their order: type, nulls and what users attached.
+
+    Columns inside others speak for themselves, for in a table they have ids that no description has.
+    """
+    return {
+        join_path(path).lower(): (str(f.type).lower(), f.nullable, users_metadata(f))
+        for path, f in schema.walk()
+    }
 
 
 def metadata_of(definition: Definition, most_clustering: int) -> Metadata:
