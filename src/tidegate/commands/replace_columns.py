@@ -16,11 +16,20 @@ from tidegate.commands.schema_edits import described
 from tidegate.errors import AlterRefusedError
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
+from tidegate.schema import lengths
 from tidegate.schema.columns import identity_columns
 from tidegate.schema.mapping import mapping_mode
 from tidegate.schema.paths import Path, join_path
 from tidegate.schema.stored import check_types
-from tidegate.schema.types import ArrayType, DataType, MapType, StructField, StructType, duplicate_columns
+from tidegate.schema.types import (
+    STRING,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    duplicate_columns,
+)
 from tidegate.schema.widening import can_widen, with_type_change
 from tidegate.transaction.pending import Operation
 from tidegate.transaction.transaction import Committed
@@ -88,6 +97,11 @@ class _Replacing:
             raise _refused(f"it forbids null in {name}")
         kind = self._type(old.type, new.type, (*at, old.name))
         changed = with_type_change(old, kind)
+        if kind == STRING:
+            sized = lengths.with_length(changed, lengths.described(new))
+            if sized is None:
+                raise _refused(f"it makes {name} {lengths.described(new)}, which is {lengths.described(old)}")
+            changed = sized
         return StructField(old.name, kind, new.nullable, {**changed.metadata, **new.metadata})
 
     def _type(self, old: DataType, new: DataType, at: Path) -> DataType:

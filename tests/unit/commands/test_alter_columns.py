@@ -16,6 +16,7 @@ from tidegate.errors import AlterRefusedError
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
+from tidegate.schema.lengths import KEY as LENGTHS
 from tidegate.schema.types import INTEGER, LONG, STRING, StructField, StructType
 from tidegate.storage.memory import MemoryStore
 from tidegate.transaction.transaction import Transaction
@@ -128,3 +129,30 @@ def test_an_identity_column_keeps_its_type_and_has_no_default() -> None:
     assert caught.value.errorClass == "DELTA_IDENTITY_COLUMNS_REPLACE_COLUMN_NOT_SUPPORTED"
     commit_altered(log, "id", ColumnChange(comment="numbers", type=LONG, position=parse_position("after v")))
     assert load(log).schema.names == ("v", "id")
+
+
+@pytest.mark.parametrize(
+    ("was", "wanted", "fits"),
+    [
+        (None, "varchar(2)", False),
+        ("varchar(5)", "varchar(2)", False),
+        ("varchar(5)", "char(5)", False),
+        ("varchar(5)", "varchar(9)", True),
+        ("char(5)", "varchar(5)", True),
+        ("varchar(5)", None, True),
+        ("varchar(5)", "varchar(5)", True),
+    ],
+)
+def test_a_list_of_columns_gives_strings_no_length_that_rows_may_exceed(
+    was: str | None, wanted: str | None, fits: bool
+) -> None:
+    def described(length: str | None) -> StructField:
+        return StructField("c", STRING, True, {} if length is None else {LENGTHS: length})
+
+    log = _table(column("c", "string", **({} if was is None else {LENGTHS: was})))
+    if fits:
+        replace_columns(log, StructType((described(wanted),)))
+        assert load(log).schema.fields == (described(wanted),)
+    else:
+        with pytest.raises(AlterRefusedError, match="REPLACE COLUMNS"):
+            replace_columns(log, StructType((described(wanted),)))
