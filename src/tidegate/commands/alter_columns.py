@@ -49,6 +49,13 @@ from tidegate.schema.widening import can_widen, with_type_change
 from tidegate.transaction.pending import Operation
 from tidegate.transaction.transaction import Committed
 
+# What gives a column values by itself.
+OWN_VALUES = {
+    CURRENT_DEFAULT: "a default",
+    GENERATION_EXPRESSION: "a generated value",
+    IDENTITY_START: "an identity",
+}
+
 
 @dataclass(frozen=True)
 class NewColumn:
@@ -82,7 +89,7 @@ def add_columns(log: TableLog, columns: Sequence[NewColumn]) -> Committed:
     transaction, snapshot = begin(log)
     schema, exact = snapshot.schema, log.settings().case_sensitive
     for column in columns:
-        _check_new(column)
+        check_new(column.field)
         parent = column.parent
         if parent:
             found = resolve(schema, parent, exact)
@@ -113,8 +120,8 @@ def add_columns(log: TableLog, columns: Sequence[NewColumn]) -> Committed:
     return transaction.commit(operation=Operation("ADD COLUMNS", {"columns": shown}))
 
 
-def _check_new(column: NewColumn) -> None:
-    field = column.field
+def check_new(field: StructField) -> None:
+    """Refuse a new column that rows which are there cannot have: not null, or with values of its own."""
     strict = [join_path(path) for path, inner in StructType((field,)).walk() if not inner.nullable]
     if strict:
         raise AlterRefusedError(
@@ -122,11 +129,7 @@ def _check_new(column: NewColumn) -> None:
             hint="Add it, fill it, then set it NOT NULL.",
             errorClass="DELTA_OPERATION_NOT_ALLOWED",
         )
-    for key, what in (
-        (CURRENT_DEFAULT, "a default"),
-        (GENERATION_EXPRESSION, "a generated value"),
-        (IDENTITY_START, "an identity"),
-    ):
+    for key, what in OWN_VALUES.items():
         if field.metadata.get(key) is not None:
             raise AlterRefusedError(
                 f"The new column {field.name} has {what}, which rows that are there cannot be given.",

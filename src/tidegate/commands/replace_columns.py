@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tidegate import properties
 from tidegate.commands.alter import begin
+from tidegate.commands.alter_columns import OWN_VALUES, check_new
 from tidegate.commands.alter_names import refuse_dependents, refuse_listed, with_indexed
 from tidegate.commands.schema_edits import described
 from tidegate.errors import AlterRefusedError
@@ -49,6 +50,9 @@ def replace_columns(log: TableLog, columns: StructType) -> Committed:
             "DELTA_IDENTITY_COLUMNS_REPLACE_COLUMN_NOT_SUPPORTED",
         )
     schema = _Replacing(snapshot, columns).struct(snapshot.schema, columns, ())
+    partitions = {c.lower() for c in snapshot.partition_columns}
+    if all(f.name.lower() in partitions for f in schema.fields):
+        raise _refused("it leaves no column that holds data")
     check_types(schema)
     metadata = snapshot.metadata.with_schema(schema)
     for path, _ in snapshot.schema.walk():
@@ -73,6 +77,8 @@ class _Replacing:
                 if there is not None and there.name != f.name:
                     name = join_path((*at, there.name))
                     raise _refused(f"it says {f.name} for {name}, and the session tells names apart by case")
+        if at and not new.fields:
+            raise _refused(f"it leaves nothing in {join_path(at)}")
         gone = [f.name for f in old.fields if new.field(f.name) is None]
         added = [f.name for f in new.fields if old.field(f.name) is None]
         if gone and mapping_mode(self.snapshot.metadata) == "none":
@@ -92,7 +98,11 @@ class _Replacing:
         if old is None:
             if not new.nullable:
                 raise _refused(f"it adds {name}, which may not be null")
+            check_new(new)
             return new
+        for key, what in OWN_VALUES.items():
+            if new.metadata.get(key) not in (None, old.metadata.get(key)):
+                raise _refused(f"it gives {name} {what}, which rows that are there do not have")
         if old.nullable and not new.nullable:
             raise _refused(f"it forbids null in {name}")
         kind = self._type(old.type, new.type, (*at, old.name))

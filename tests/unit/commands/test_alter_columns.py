@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from support.log_commands import now
@@ -17,7 +18,7 @@ from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
 from tidegate.schema.lengths import KEY as LENGTHS
-from tidegate.schema.types import INTEGER, LONG, STRING, StructField, StructType
+from tidegate.schema.types import INTEGER, LONG, STRING, StructField, StructType, parse_schema
 from tidegate.storage.memory import MemoryStore
 from tidegate.transaction.transaction import Transaction
 
@@ -156,3 +157,31 @@ def test_a_list_of_columns_gives_strings_no_length_that_rows_may_exceed(
     else:
         with pytest.raises(AlterRefusedError, match="REPLACE COLUMNS"):
             replace_columns(log, StructType((described(wanted),)))
+
+
+@pytest.mark.parametrize(
+    ("columns", "what"),
+    [
+        (
+            [column("d", "date", **{"delta.generationExpression": "CAST(t AS DATE)"}), column("t")],
+            "generated value",
+        ),
+        ([column("d", "date"), column("t", CURRENT_DEFAULT="5")], "a default"),
+        ([column("d", "date"), column("t"), column("u", CURRENT_DEFAULT="5")], "a default"),
+        (
+            [column("d", "date"), column("t"), column("s", _struct(column("a", nullable=False)))],
+            "may not be null",
+        ),
+        ([column("d", "date")], "no column that holds data"),
+    ],
+)
+def test_a_list_of_columns_promises_nothing_of_rows_that_are_there(
+    columns: list[dict[str, object]], what: str
+) -> None:
+    log = _table(column("d", "date"), column("t"), delta_columnMapping_mode="name")
+    transaction = Transaction.begin(log)
+    transaction.update_metadata(msgspec.structs.replace(transaction.metadata, partition_columns=("d",)))
+    transaction.commit(operation="REPLACE TABLE")
+    with pytest.raises(AlterRefusedError, match=what):
+        replace_columns(log, parse_schema(json.dumps(_struct(*columns))))
+    assert load(log).version == 1
