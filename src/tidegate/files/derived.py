@@ -42,6 +42,8 @@ _EPOCH = datetime(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
 # Sorts above every string that goes on from there.
 _HIGHEST = b"\xff"
+# Stands in a text for bytes that are no UTF-8, which may sort anywhere.
+_NO_TEXT = "\ufffd"
 # Before that year some formatters reckon by the old calendar.
 _SAME_CALENDAR = 1583
 
@@ -164,6 +166,8 @@ class Derivation:
         """What the base column can hold where the partition columns have these values."""
         forms = [form for _, form in self.sources]
         if self.type == STRING:
+            if any(_NO_TEXT in value for value in values if value is not None):
+                return _ANYTHING
             ends = [_text_ends(form, value) for form, value in zip(forms, values, strict=True)]
             null = all(value is None for value in values)
             return Range(max(e[0] for e in ends), min(e[1] for e in ends), may_be_null=null)

@@ -209,6 +209,8 @@ def test_prefixes_leave_files_out() -> None:
         True,
     ]
     assert _kept(schema, files, IsNull(column)) == [False, False, False, True]
+    # Bytes that are no UTF-8, such as 0x80, are written so, and sort elsewhere.
+    assert _kept(schema, [["\ufffd"]], Compare(column, "<", Literal("\u00e9", "string"))) == [True]
 
 
 @pytest.mark.parametrize(
