@@ -122,6 +122,14 @@ def test_files_are_pruned_inside_of_joins_and_subqueries(spark: SparkSession, ta
         spark.catalog.dropTempView("pruned")
 
 
+def test_filters_that_are_no_sql_in_sparks_words_keep_all_files(spark: SparkSession, table: str) -> None:
+    spark.sql("SELECT 1 AS id, CAST(null AS INT) AS n").write.format("delta").save(table)
+    read = spark.read.format("delta").load(table)
+    shown = "to_json(struct(id, n), map('ignoreNullFields', 'false')) = '{\"id\":1,\"n\":null}'"
+    assert read.where(shown).count() == 1
+    assert read.where(f"id > 1 OR {shown}").count() == 1
+
+
 def test_a_write_leaves_nothing_in_the_table_but_its_files_and_its_log(
     spark: SparkSession, table: str
 ) -> None:

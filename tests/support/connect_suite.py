@@ -20,6 +20,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
     "test_clone.py": ("test_both_tables_go_their_own_ways",),
     "test_column_name_scenarios.py": (),
     "test_column_scenarios.py": (),
+    "test_constraint_scenarios.py": (),
     "test_constraints.py": ("test_a_constraint_that_does_not_parse_is_named_before_any_job",),
     "test_convert.py": ("test_files_become_a_table_with_statistics",),
     "test_ddl_scenarios.py": (),

@@ -6,7 +6,6 @@ It must fit its column without loss; text and numbers that are written out may b
 
 from __future__ import annotations
 
-import sqlglot
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -15,6 +14,7 @@ from sqlglot.errors import SqlglotError
 
 from tidegate.errors import SchemaInvalidError
 from tidegate.schema.columns import GENERATION_EXPRESSION, IDENTITY_START, default_columns
+from tidegate.schema.sql_trees import tree_of
 from tidegate.schema.types import (
     BOOLEAN,
     BYTE,
@@ -105,7 +105,7 @@ def _fits(given: DataType, want: DataType) -> bool:
 
 def _is_literal(text: str) -> bool:
     try:
-        tree = sqlglot.parse_one(text, read="spark")
+        tree = tree_of(text)
     except (SqlglotError, RecursionError):
         return False
     while isinstance(tree, exp.Neg | exp.Paren):

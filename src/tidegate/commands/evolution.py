@@ -13,6 +13,7 @@ from tidegate import properties
 from tidegate.commands.dependents import constraints_on, generated_from
 from tidegate.errors import OptionError, SchemaInvalidError
 from tidegate.metadata import Metadata
+from tidegate.schema.columns import generated_columns
 from tidegate.schema.paths import join_path
 from tidegate.schema.types import (
     BYTE,
@@ -56,13 +57,14 @@ def check_dependents(metadata: Metadata, schema: StructType, table: str) -> None
     The rows that are there were checked, and their values made, by the types they had: with others an
     expression (``hash(v)``) can come to something else.
     """
+    own = {g.name for g in generated_columns(metadata.schema)}
     for path, old, new in widened(metadata.schema, schema):
         name = join_path(path)
-        checks, made = constraints_on(metadata, path), generated_from(metadata, path)
+        checks, made = constraints_on(metadata, path), [*generated_from(metadata, path), *(own & {path[0]})]
         if checks or made:
-            said = (
-                f"constraints speak of it ({', '.join(checks)})" if checks else f"{', '.join(made)} follow it"
-            )
+            said = f"constraints speak of it ({', '.join(checks)})"
+            if not checks:
+                said = f"{', '.join(made)} is generated"
             raise SchemaInvalidError(
                 f"The column {name} is {old} and cannot become {new} with the data: {said}.",
                 table=table,

@@ -55,6 +55,8 @@ _CONFS = {
 }
 _LOWER = frozenset({"mergeSchema", "partitionOverwriteMode"})
 _PROPERTY = "delta."
+# Names that options have had in Delta before.
+_FORMER = {"readchangedata": "readchangefeed"}
 
 
 def table_properties(spark: SparkSession, given: Mapping[str, str] | None) -> dict[str, str]:
@@ -77,7 +79,7 @@ class Options:
         for key, value in given.items():
             if key.lower().startswith(_PROPERTY):
                 continue
-            name = canonical.get(key.lower())
+            name = canonical.get(_FORMER.get(key.lower(), key.lower()))
             if name is None:
                 near = difflib.get_close_matches(key.lower(), canonical, n=1, cutoff=0.75)
                 if near:

@@ -26,7 +26,7 @@ from tidegate.commands.options import WRITE, Options, table_properties
 from tidegate.commands.removes import with_data_change
 from tidegate.errors import MetadataChangedException, OptionError, SchemaInvalidError, TableExistsError
 from tidegate.metadata import Metadata
-from tidegate.schema.columns import generated_columns
+from tidegate.schema.columns import filled_columns
 from tidegate.schema.types import StructType
 from tidegate.spark.confs import log_at
 from tidegate.spark.scan.origins import reads_newest
@@ -369,9 +369,10 @@ def _evolve(
             check_storable(schema)
             check_dependents(metadata, schema, transaction.log.url)
             transaction.update_metadata(metadata.with_schema(schema))
-    # A generated partition column may be left out: its values are made of the others.
-    made = {g.name for g in generated_columns(metadata.schema)} - {f.name for f in data.fields}
-    check_columns(data, tuple(c for c in metadata.partition_columns if c not in made))
+    # Columns that the write itself fills may be left out, those of partitions too.
+    filled = filled_columns(metadata.schema)
+    others = [f for f in metadata.schema.fields if f.name in filled and data.field(f.name) is None]
+    check_columns(StructType((*data.fields, *others)), metadata.partition_columns)
 
 
 def write_metrics(adds: pa.Table, removes: pa.Table | None) -> dict[str, str]:

@@ -13,7 +13,6 @@ from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
@@ -32,6 +31,7 @@ from tidegate.files.predicate import (
     StartsWith,
     Unknown,
 )
+from tidegate.schema.sql_trees import tree_of
 
 # The base class of expressions has changed its name between releases of sqlglot.
 Expr: TypeAlias = Any
@@ -68,7 +68,7 @@ _INSTANTS = (
 def parse_sql(text: str) -> Predicate:
     """The predicate in ``text``."""
     try:
-        tree = sqlglot.parse_one(text, read="spark", into=exp.Condition)
+        tree = tree_of(text)
         # Spark and sqlglot do not agree on every escape in a string: such strings are not looked at.
         return _Reader(strings="\\" not in text).predicate(tree)
     except ParseError as e:

@@ -141,6 +141,17 @@ def default_columns(schema: StructType) -> tuple[DefaultColumn, ...]:
     )
 
 
+def filled_columns(schema: StructType) -> frozenset[str]:
+    """The columns that a write fills where the data lacks them: generated ones, identities and defaults."""
+    return frozenset(
+        (
+            *(c.name for c in generated_columns(schema)),
+            *(c.name for c in identity_columns(schema)),
+            *(c.name for c in default_columns(schema)),
+        )
+    )
+
+
 def with_high_water_mark(schema: StructType, column: str, mark: int) -> StructType:
     """The schema after identity values up to ``mark`` have been handed out in ``column``."""
     target = schema.field(column)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from tidegate.schema.paths import Path
+from tidegate.schema.sql_trees import tree_of
 
 
 def references(sql: str) -> frozenset[Path]:
     """The paths of the columns in ``sql``, in lower case, as far as the text tells them."""
     try:
-        tree = sqlglot.parse_one(sql, read="spark")
+        tree = tree_of(sql)
     except SqlglotError:
         return frozenset((w.lower(),) for w in re.findall(r"[\w$]+", sql))
     found: set[Path] = set()
@@ -41,7 +41,7 @@ def speaks_of(sql: str, path: Path) -> bool:
 def functions(sql: str) -> tuple[frozenset[str], frozenset[str]]:
     """The functions that ``sql`` calls, in lower case: those that every Spark has, and all others."""
     try:
-        tree = sqlglot.parse_one(sql, read="spark")
+        tree = tree_of(sql)
     except SqlglotError:
         return frozenset(), frozenset(w.lower() for w in re.findall(r"(\w+)\s*\(", sql))
     known, others = set(), set()

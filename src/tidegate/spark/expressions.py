@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import sqlglot
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -21,6 +20,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from tidegate.errors import PredicateError
+from tidegate.schema.sql_trees import tree_of
 from tidegate.spark import jvm
 from tidegate.spark.remote_columns import sql_of
 
@@ -129,7 +129,7 @@ _CHANGING = frozenset(
 def _of_text(text: str) -> Analysed:
     """What the text alone says of a condition, as far as it can be read."""
     try:
-        tree: Any = sqlglot.parse_one(text, read="spark", into=exp.Condition)
+        tree = tree_of(text)
     except (SqlglotError, RecursionError):
         return Analysed(text)
     functions = {
@@ -208,7 +208,7 @@ def _strange_subquery(expression: Any) -> str | None:
 def _strange_texts(spark: SparkSession, texts: Sequence[str], scalars: bool) -> str | None:
     for text in texts:
         try:
-            tree: Any = sqlglot.parse_one(text, read="spark", into=exp.Condition)
+            tree = tree_of(text)
         except (SqlglotError, RecursionError):
             continue
         queries = [q for q in tree.find_all(exp.Query) if q.parent_select is None]

@@ -12,7 +12,7 @@ from tidegate.commands.update import update as update_rows
 from tidegate.commands.write import write
 from tidegate.errors import OptionError, SchemaInvalidError
 from tidegate.log.snapshot import Snapshot, load
-from tidegate.schema.columns import default_columns, generated_columns, identity_columns
+from tidegate.schema.columns import filled_columns
 from tidegate.schema.types import (
     VOID,
     ArrayType,
@@ -106,6 +106,7 @@ def _names(node: nodes.Insert, snapshot: Snapshot) -> list[str] | None:
     if node.by_name:
         return None
     schema = snapshot.schema
+    static = {k.lower() for k, v in node.partition.items() if v is not None}
     if node.columns:
         unknown = [n for n in node.columns if schema.field(n) is None]
         if unknown:
@@ -114,15 +115,14 @@ def _names(node: nodes.Insert, snapshot: Snapshot) -> list[str] | None:
                 errorClass="UNRESOLVED_COLUMN.WITH_SUGGESTION",
             )
         _once(node.columns, "INSERT names", "COLUMN_ALREADY_EXISTS")
+        both = [n for n in node.columns if n.lower() in static]
+        if both:
+            raise SchemaInvalidError(
+                f"PARTITION says the value of {', '.join(both)}, and INSERT names it as a column too.",
+                errorClass="STATIC_PARTITION_COLUMN_IN_INSERT_COLUMN_LIST",
+            )
         return list(node.columns)
-    static = {k.lower() for k, v in node.partition.items() if v is not None}
-    names = [n for n in schema.names if n.lower() not in static]
-    if node.partition:
-        # With a partition clause the partition columns come last, as in Hive.
-        partitions = {p.lower() for p in snapshot.partition_columns}
-        last = [n for n in names if n.lower() in partitions]
-        names = [n for n in names if n not in last] + last
-    return names
+    return [n for n in schema.names if n.lower() not in static]
 
 
 def _once(names: Sequence[str], where: str, error_class: str) -> None:
@@ -151,8 +151,7 @@ def _check_complete(frame: DataFrame, schema: StructType) -> None:
     nulls = frame.sparkSession.conf.get(_NULLS, "true") or "true"
     strict = nulls.lower() == "false"
     given = {c.lower() for c in frame.columns}
-    filled = {c.name for c in default_columns(schema)}
-    filled |= {c.name for c in generated_columns(schema)} | {c.name for c in identity_columns(schema)}
+    filled = filled_columns(schema)
     for f in schema.fields:
         if (strict or not f.nullable) and f.name not in filled and f.name.lower() not in given:
             why = "may not be null, has" if not f.nullable else "has"

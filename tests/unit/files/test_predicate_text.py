@@ -164,6 +164,8 @@ def test_a_pattern_that_says_more_than_its_prefix_keeps_the_prefix() -> None:
         ("", "empty"),
         ("  \n ", "empty"),
         ("(" * 3000 + "x" + ")" * 3000, "nested too deeply"),
+        # As Spark shows options of functions; the parser itself falls over them.
+        ("f(Map(mode -> FAILFAST)) = x", "No predicate"),
     ],
 )
 def test_text_that_does_not_parse_is_refused_with_its_place(text: str, where: str) -> None:

@@ -23,6 +23,7 @@ def test_columns_are_found_with_their_levels(sql: str, paths: set[tuple[str, ...
 
 def test_what_does_not_parse_speaks_of_every_word() -> None:
     assert speaks_of("id >>> ((", ("id",))
+    assert speaks_of("f(Map(mode -> FAILFAST), id)", ("id",))
 
 
 def test_a_column_counts_with_what_is_inside_it_and_around_it() -> None:

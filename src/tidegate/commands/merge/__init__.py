@@ -32,7 +32,6 @@ from tidegate.files.predicate import Constant, conjunction
 from tidegate.log.columns import CDC_SCHEMA
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
-from tidegate.schema.columns import identity_columns
 from tidegate.spark.confs import conf
 from tidegate.spark.expressions import quote
 from tidegate.spark.failures import lost_rows
@@ -239,8 +238,12 @@ class _Merge:
         partitions = metadata.partition_columns
         if partitions and conf(self.spark, "merge.repartitionBeforeWrite.enabled", True):
             frame = frame.repartition(*[F.col(quote(c)) for c in partitions])
-        options = {identity.NUMBER_NULLS: "true"} if identity_columns(metadata.schema) else None
-        return write_files(self.transaction, self.source.at_once(frame), options, operation="MERGE")
+        return write_files(
+            self.transaction,
+            self.source.at_once(frame),
+            operation="MERGE",
+            numbered=[i.name for i in self.analysis.numbered],
+        )
 
     def _rows_of_table(
         self,

@@ -31,7 +31,7 @@ from tidegate.commands.merge.clauses import Clause
 from tidegate.commands.merge.source import Source
 from tidegate.errors import MergeInvalidError, SchemaInvalidError
 from tidegate.log.snapshot import Snapshot
-from tidegate.schema.columns import generated_columns, identity_columns
+from tidegate.schema.columns import IdentityColumn, generated_columns, identity_columns
 from tidegate.schema.implicit import not_merging
 from tidegate.schema.paths import Path, join_path, split_path
 from tidegate.schema.types import StructType, duplicate_columns
@@ -89,6 +89,14 @@ class Analysis:
     @property
     def inserts_only(self) -> bool:
         return not self.matched and not self.by_source
+
+    @property
+    def numbered(self) -> tuple[IdentityColumn, ...]:
+        """The identity columns that some clause makes rows without."""
+        given = [{a.path[0].casefold() for a in u.assignments} for u in self.not_matched]
+        return tuple(
+            i for i in identity_columns(self.schema) if any(i.name.casefold() not in g for g in given)
+        )
 
 
 def analyse(
@@ -262,23 +270,17 @@ class _Reader:
             )
         identities = {i.name.casefold() for i in identity_columns(self.have)}
         if clause.action == "update" and any(a.path[0].casefold() in identities for a in assigned):
-            assigned = self._without_identities(clause, assigned, identities)
+            raise MergeInvalidError(
+                f"{clause} sets an identity column, which cannot be updated.",
+                hint="Name the columns to set." if clause.is_star else None,
+                errorClass="DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED",
+            )
         # A type that does not fit is told before anything is read.
         old = StructType() if clause.action == "insert" else self.have
         if clause.action != "delete":
             check_values(self.frame, self.schema, old, assigned, lambda name: qualified(self.alias, name))
         values = self.frame.select(*(a.column for a in assigned)) if clause.values is not None else None
         return Understood(number, clause, condition, meant, assigned, values=values)
-
-    def _without_identities(
-        self, clause: Clause, assigned: tuple[Assignment, ...], names: set[str]
-    ) -> tuple[Assignment, ...]:
-        if not clause.is_star:
-            raise MergeInvalidError(
-                f"{clause} sets an identity column, which cannot be updated.",
-                errorClass="DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED",
-            )
-        return tuple(a for a in assigned if a.path[0].casefold() not in names)
 
     def _assignments(self, clause: Clause) -> list[Assignment]:
         if clause.values is None:

@@ -14,7 +14,6 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import sqlglot
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -28,6 +27,7 @@ from tidegate.files import predicate as predicates
 from tidegate.files.predicate import Constant, In, Literal, Or, Predicate, conjunction
 from tidegate.log.snapshot import Snapshot
 from tidegate.schema.paths import Path, join_path
+from tidegate.schema.sql_trees import tree_of
 from tidegate.schema.types import DecimalType, PrimitiveType
 from tidegate.spark.expressions import Analysed
 
@@ -58,7 +58,7 @@ def parts_of(found: Analysed, alias: str, snapshot: Snapshot, source: Source) ->
     if not found.is_sql:
         return Parts()
     try:
-        tree: Any = sqlglot.parse_one(found.text, read="spark", into=exp.Condition)
+        tree = tree_of(found.text)
     except (SqlglotError, RecursionError):
         return Parts()
     keys: list[Key] = []

@@ -17,7 +17,7 @@ from tidegate.commands.assignments import new_values
 from tidegate.commands.merge.analysis import Analysis, Understood, clause_number
 from tidegate.commands.merge.matching import AT, CLAUSE
 from tidegate.metadata import Metadata
-from tidegate.schema.columns import default_columns, identity_columns
+from tidegate.schema.columns import default_columns
 from tidegate.schema.types import StructType
 from tidegate.spark.expressions import qualified, quote
 from tidegate.spark.scan.positions import PLACE, tracks
@@ -136,10 +136,9 @@ class Rewriting:
             out = self._generated(out, u)
         if not self.tells:
             return out.drop(CLAUSE)
-        identities = identity_columns(self.schema)
-        if identities:
+        if self.analysis.numbered:
             # A row and its change row have one number.
-            out = identity.numbered(out, identities)
+            out = identity.numbered(out, self.analysis.numbered)
         own = [(n, F.col(quote(n))) for n in (*self.schema.names, *self.tracking)]
         return rows.change_rows(out, F.array(rows.variant(own, None), rows.variant(own, "insert")))
 

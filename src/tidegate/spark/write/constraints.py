@@ -99,7 +99,9 @@ def enforced(
 
 
 def _condition(frame: DataFrame, constraint: Constraint) -> Column:
-    shown = F.to_json(F.struct(*[F.col(f"`{c.replace('`', '``')}`") for c in _named(frame, constraint)]))
+    named = F.struct(*[F.col(f"`{c.replace('`', '``')}`") for c in _named(frame, constraint)])
+    # Nulls too: they are what most rows are refused for.
+    shown = F.to_json(named, {"ignoreNullFields": "false"})
     good = F.coalesce(F.expr(constraint.sql), F.lit(False))
     return F.when(good, F.lit(True)).otherwise(violation(constraint, shown).cast("boolean"))
 

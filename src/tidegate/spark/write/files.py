@@ -9,7 +9,7 @@ sessions, and portable, on public API alone; ``way_of`` says which one a write t
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Literal, NamedTuple
 
@@ -64,13 +64,14 @@ def write_files(
     operation: str = "WRITE",
     constraints: Sequence[Constraint] = (),
     tells_inserts: bool = False,
+    numbered: Collection[str] = (),
 ) -> Written:
     """Write ``frame`` into the table of ``transaction``; the files as actions.
 
     The frame may carry the special columns of ``layout``: rows with a ``_change_type`` go to change
     files, and row ids under the table's materialised names into data files. ``constraints`` are those of
     this write alone, beside the table's own. With ``tells_inserts`` every row is written to change files
-    too, as one that was inserted.
+    too, as one that was inserted. In the identity columns ``numbered`` nulls are rows without a number.
     """
     metadata = transaction.metadata
     # A table may be made with columns that no file holds; rows it has none.
@@ -81,9 +82,8 @@ def write_files(
     way = way_of(frame.sparkSession, transaction, given, special)
     provided = frozenset(c.lower() for c in frame.columns)
     spared = F.col(layout.CHANGE_TYPE).isNotNull() if layout.CHANGE_TYPE in carried else None
-    nulls = given.get(identity.NUMBER_NULLS.lower()) == "true"
-    numbered = () if is_optimize else identity.to_generate(metadata, provided, nulls=nulls)
-    whole = fitted(frame, metadata, carried, numbered)
+    generated = () if is_optimize else identity.to_generate(metadata, provided, nulls=numbered)
+    whole = fitted(frame, metadata, carried, generated)
     whole = enforced(whole, metadata, provided, spared, constraints)
     if tells_inserts:
         # Only now, so that a row and its change row have one number in identity columns.
@@ -94,7 +94,7 @@ def write_files(
     passed = {k: given[k.lower()] for k in _PASSED_ON if k.lower() in given}
     passed.setdefault("maxRecordsPerFile", str(frame.sparkSession.conf.get(_MOST_RECORDS, "0")))
     rows = _row_columns(metadata, special)
-    told = metadata if numbered else _told(frame.sparkSession, transaction)
+    told = metadata if generated else _told(frame.sparkSession, transaction)
     if way == "portable":
         place = place_of(transaction.log.store)
         portable.codec_of(metadata, passed)
@@ -110,7 +110,7 @@ def write_files(
         )
         _check_reach(transaction, commits)
         result = _actions(transaction, told, commits, data_change=not is_optimize)
-        identity.move_marks(transaction, result.adds, numbered)
+        identity.move_marks(transaction, result.adds, generated)
         return result
     passed.setdefault("compression", portable.codec_of(metadata, passed, _session_codec(frame)))
     transaction.mark_written()
@@ -128,7 +128,7 @@ def write_files(
         hadoop=settings(transaction.log.store),
     )
     adds = adds_of(frame.sparkSession, transaction, told, written, data_change=not is_optimize)
-    identity.move_marks(transaction, adds, numbered)
+    identity.move_marks(transaction, adds, generated)
     return Written(adds, CDC_SCHEMA.empty_table())
 
 
