@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 import tidegate
 from support.dml import FEED, VECTORS, WAYS, feed, last, no_job, sound, tracked, write
 from tidegate import DeltaTable
+from tidegate.errors import InvariantViolationException
 from tidegate.table.merge import DeltaMergeBuilder
 
 pytestmark = pytest.mark.spark
@@ -184,9 +185,9 @@ def test_a_struct_without_nulls_takes_none(spark: SparkSession, table: str, rows
         evolving(dt, lacks).whenNotMatchedInsertAll(),
         evolving(dt, "select 2 key, 5 w").whenNotMatchedInsertAll(),
     ):
-        with pytest.raises(PySparkException) as caught:
+        with pytest.raises(InvariantViolationException) as caught:
             refused.execute()
-        assert condition(caught) == "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
+        assert caught.value.errorClass == "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
     # What the source does not have stays what it was, so that this one is not null.
     evolving(dt, null).whenMatchedUpdateAll().execute()
     assert rows(table) == [(1, (2, 3, None))]
