@@ -486,6 +486,24 @@ def test_a_table_without_columns_waits_for_them(spark: SparkSession, database: s
     assert spark.table("u").columns == ["id"]
 
 
+def test_a_description_has_partition_columns_in_the_order_of_the_partitions(
+    spark: SparkSession, table: str
+) -> None:
+    frame = spark.sql("SELECT 1 AS id, 'IT' AS dept, 'Alice' AS name")
+    frame.write.format("delta").partitionBy("name", "dept").save(table)
+    described = [r[0] for r in spark.sql(f"DESCRIBE delta.`{table}`").collect()]
+    assert described == ["id", "dept", "name", "# Partition Information", "# col_name", "name", "dept"]
+
+
+def test_a_default_says_nothing_of_rows_that_were_there(spark: SparkSession, table: str) -> None:
+    _run(
+        spark,
+        f"CREATE TABLE delta.`{table}` (a INT DEFAULT 2) USING delta "
+        "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')",
+    )
+    assert tidegate.open(table).schema.fields[0].metadata == {"CURRENT_DEFAULT": "2"}
+
+
 def test_delta_tables_do_not_pass(spark: SparkSession, database: str, table: str) -> None:
     for statement in (
         "CREATE TEMPORARY TABLE t (a INT) USING delta",

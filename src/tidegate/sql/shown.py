@@ -97,10 +97,10 @@ def _columns(snapshot: Snapshot) -> list[tuple[str, str, str | None]]:
     """The columns, then the partition columns under their heading, as Spark lists them."""
     found = catalog.columns_of(snapshot.url)
     out: list[tuple[str, str, str | None]] = [(c.name, c.type, c.comment) for c in found]
-    partitions = [c for c in found if c.is_partition]
-    if partitions:
+    if snapshot.partition_columns:
         out += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
-        out += [(c.name, c.type, c.comment) for c in partitions]
+        told = {c.name.lower(): (c.name, c.type, c.comment) for c in found}
+        out += [told[name.lower()] for name in snapshot.partition_columns]
     return out
 
 

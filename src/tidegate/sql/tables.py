@@ -288,7 +288,7 @@ def field_of(column: nodes.ColumnDef) -> T.StructField:
     if column.comment is not None:
         metadata["comment"] = column.comment
     if column.default is not None:
-        metadata[_DEFAULT] = metadata["EXISTS_DEFAULT"] = column.default
+        metadata[_DEFAULT] = column.default
     if column.generated is not None:
         metadata["delta.generationExpression"] = column.generated
     if column.identity is not None:
