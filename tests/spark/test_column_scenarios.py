@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 import tidegate
 from support.dml import confs
@@ -44,6 +44,61 @@ def test_a_column_is_not_renamed_to_the_name_it_has(spark: SparkSession, table: 
             _refused(spark, f"ALTER TABLE delta.`{table}` RENAME COLUMN {change}") == "FIELD_ALREADY_EXISTS"
         )
     assert tidegate.open(table).version == 0
+
+
+def test_renamed_columns_keep_their_rows_at_every_depth(spark: SparkSession, table: str) -> None:
+    name, odd = f"delta.`{table}`", "a with ,;{}()\n\t="
+    deep = "map(named_struct('x', id), array(named_struct('y', id)))"
+    spark.sql(
+        f"CREATE TABLE {name} USING delta PARTITIONED BY (p) TBLPROPERTIES ('delta.columnMapping.mode' = "
+        f"'id') AS SELECT id, 'p' || id AS p, named_struct('c', id) AS s, {deep} AS m FROM range(2)"
+    )
+    for change in (f"p TO `{odd}`", "s TO t", "t.c TO d", "m.key.x TO k", "m.value.element.y TO v"):
+        spark.sql(f"ALTER TABLE {name} RENAME COLUMN {change}")
+    spark.sql(f"ALTER TABLE {name} ADD COLUMNS (p STRING, s STRING)")
+    spark.sql(f"INSERT INTO {name} SELECT 2, 'p2', struct(2L), {deep.replace('id', '2L')}, 'new', 'too'")
+    spark.sql(f"UPDATE {name} SET t.d = 7 WHERE t.d = 1 AND `{odd}` = 'p1'")
+    rows = spark.sql(f"SELECT id, `{odd}`, t.d, m, p, s FROM {name} ORDER BY id").collect()
+    assert [tuple(r)[:3] + tuple(r)[4:] for r in rows] == [
+        (0, "p0", 0, None, None),
+        (1, "p1", 7, None, None),
+        (2, "p2", 2, "new", "too"),
+    ]
+    assert [r["m"] for r in rows] == [{Row(k=i): [Row(v=i)]} for i in range(3)]
+    assert tidegate.open(table).partition_columns == (odd,)
+
+
+def test_a_name_that_another_column_had_in_the_files_finds_its_own_rows(
+    spark: SparkSession, table: str
+) -> None:
+    name = f"delta.`{table}`"
+    spark.sql(f"CREATE TABLE {name} USING delta AS SELECT 100 AS a, 1000 AS b")
+    spark.sql(f"ALTER TABLE {name} SET {MAPPED}")
+    for change in ("a TO c", "b TO a"):
+        spark.sql(f"ALTER TABLE {name} RENAME COLUMN {change}")
+    spark.sql(f"DELETE FROM {name} WHERE a = 100")
+    assert [tuple(r) for r in spark.sql(f"SELECT * FROM {name} WHERE a = 1000").collect()] == [(100, 1000)]
+
+
+def test_columns_that_others_are_made_of_or_held_to_keep_their_names(spark: SparkSession, table: str) -> None:
+    name = f"ALTER TABLE delta.`{table}`"
+    spark.sql(
+        f"CREATE TABLE delta.`{table}` (a STRING, b STRUCT<c: STRING NOT NULL, d: INT>, m MAP<STRING, INT>, "
+        f"arr ARRAY<INT>, g INT GENERATED ALWAYS AS (b.d * 100 + arr[0])) USING delta {MAPPED}"
+    )
+    spark.sql(f"{name} ADD CONSTRAINT one CHECK (concat(a, a) > 'x')")
+    spark.sql(f"{name} ADD CONSTRAINT two CHECK (array_contains(map_keys(m), 'k') OR m['k'] = 1)")
+    version = tidegate.open(table).version
+    held, made = "DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE", "DELTA_GENERATED_COLUMNS_DEPENDENT_COLUMN_CHANGE"
+    for column, found in {"a": held, "m": held, "b": made, "b.d": made, "arr": made}.items():
+        for change in (f"RENAME COLUMN {column} TO z", f"DROP COLUMN {column}"):
+            assert _refused(spark, f"{name} {change}") == found, change
+    assert tidegate.open(table).version == version
+    # What may not be null is bound to nothing but itself, and a generated column may go.
+    for change in ("RENAME COLUMN b.c TO e", "DROP COLUMN b.e", "RENAME COLUMN g TO h", "DROP COLUMNS (h)"):
+        spark.sql(f"{name} {change}")
+    spark.sql(f"{name} RENAME COLUMN b TO z")
+    assert tidegate.open(table).schema.names == ("a", "z", "m", "arr")
 
 
 def test_a_struct_that_holds_a_column_not_null_is_not_null(spark: SparkSession, table: str) -> None:
