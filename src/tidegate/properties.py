@@ -88,6 +88,12 @@ def is_property(key: str) -> bool:
     return key.lower() in _BY_LOWER_KEY
 
 
+def is_kept(key: str) -> bool:
+    """Whether Delta itself keeps a property: users neither set nor unset it."""
+    known = _BY_LOWER_KEY.get(key.lower())
+    return known is not None and not known.settable
+
+
 def parse_interval(text: str) -> int:
     """A calendar interval such as ``interval 1 week 2 days`` in milliseconds."""
     rest = text.strip().lower()
@@ -118,7 +124,7 @@ def _validate_each(properties: Mapping[str, str], allow_arbitrary: bool) -> Iter
             continue
         known = _BY_LOWER_KEY.get(lower)
         if known is not None:
-            if not known.settable:
+            if is_kept(key):
                 raise PropertyError(
                     f"{known.key} is kept by Delta itself and cannot be set",
                     errorClass="DELTA_CANNOT_MODIFY_TABLE_PROPERTY",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 
 import tidegate
@@ -96,6 +97,140 @@ def test_columns_are_added_at_every_depth(spark: SparkSession, altered: str) -> 
         "unknown.z": "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA",
     }
     assert spark.sql("SELECT s.v3, s.v1, y FROM altered").collect()[0] == (None, 1, None)
+
+
+def test_names_with_dots_stand_wherever_a_column_may(spark: SparkSession, table: str) -> None:
+    name = f"delta.`{table}`"
+    inner = "named_struct('x.x', 1, 'y.y', 'a')"
+    spark.sql(f"SELECT 1 AS `x.x`, 'a' AS `y.y`, {inner} AS `z.z`").write.format("delta").save(table)
+    for change in (
+        "ADD COLUMNS (`w.w` BIGINT AFTER `x.x`, `z.z`.`v.v` DOUBLE AFTER `x.x`)",
+        "CHANGE COLUMN `z.z`.`x.x` `x.x` INT COMMENT 'inside' AFTER `y.y`",
+        "CHANGE COLUMN `x.x` `x.x` INT AFTER `z.z`",
+        "ALTER COLUMN `y.y` AFTER `x.x`",
+        "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+        "RENAME COLUMN `z.z`.`y.y` TO `a.``b`",
+        "RENAME COLUMN `w.w` TO `k.k`",
+        "DROP COLUMN `z.z`.`v.v`",
+        "ADD COLUMN `n.n` INT AFTER `k.k`",
+    ):
+        spark.sql(f"ALTER TABLE {name} {change}")
+    assert _columns(table) == {
+        "k.k": "long",
+        "n.n": "integer",
+        "z.z": "struct<a.`b:string,x.x:integer>",
+        "x.x": "integer",
+        "y.y": "string",
+    }
+    assert [tuple(r) for r in spark.sql(f"SELECT * FROM {name}").collect()] == [
+        (None, None, ("a", 1), 1, "a")
+    ]
+
+
+def test_columns_of_structs_change_under_column_mapping_too(spark: SparkSession, table: str) -> None:
+    name, pair = f"ALTER TABLE delta.`{table}`", "STRUCT<x: INT, y: INT>"
+    spark.sql(
+        f"CREATE TABLE delta.`{table}` (v INT, s STRUCT<v: INT, i: {pair}>, "
+        f"a ARRAY<STRUCT<m: MAP<INT, {pair}>>>) USING delta "
+        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    )
+    for change in (
+        f"s.i i {pair} COMMENT 'inner' FIRST",
+        f"a.element.m m MAP<INT, {pair}> COMMENT 'deep'",
+        f"a a ARRAY<STRUCT<m: MAP<INT, {pair}> COMMENT 'deep'>> FIRST",
+    ):
+        spark.sql(f"{name} CHANGE COLUMN {change}")
+    schema = tidegate.open(table).schema
+    comments = {".".join(p): c for p, f in schema.walk() if (c := f.metadata.get("comment"))}
+    assert (schema.names, comments) == (("a", "v", "s"), {"s.i": "inner", "a.element.m": "deep"})
+    version = tidegate.open(table).version
+    for change in (
+        "s.i i STRUCT<y: INT, x: INT>",
+        "s.i i STRUCT<x: INT, Y: INT>",
+        "s.i i STRUCT<x: INT, y: INT COMMENT 'no'>",
+        "s.i i STRUCT<x: INT, y: INT NOT NULL>",
+        f"a a ARRAY<STRUCT<m: MAP<INT, {pair}>>>",
+    ):
+        _condition(spark, f"{name} CHANGE COLUMN {change}")
+    assert tidegate.open(table).version == version
+
+
+def test_keys_of_users_are_told_apart_by_case_and_deltas_are_not(spark: SparkSession, table: str) -> None:
+    name = f"delta.`{table}`"
+    spark.sql(
+        f"CREATE TABLE {name} (a INT) USING delta TBLPROPERTIES ('DELTA.appendonly' = 'false', 'Foo' = '1')"
+    )
+    interval = {"delta.checkpointInterval": "5"}
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('DelTa.ChEckPoiNtinTervAl' = '5', 'foo' = '2')")
+    properties = tidegate.open(table).properties
+    assert properties == {"delta.appendOnly": "false", "Foo": "1", "foo": "2", **interval}
+    spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES ('delta.APPENDonly', 'foo')")
+    assert tidegate.open(table).properties == {"Foo": "1", **interval}
+    spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES IF EXISTS ('FOO')")
+    assert tidegate.open(table).properties == {"Foo": "1", **interval}
+
+
+def test_what_delta_or_spark_keeps_is_neither_set_nor_unset(spark: SparkSession, table: str) -> None:
+    name = f"delta.`{table}`"
+    spark.sql(
+        f"CREATE TABLE {name} (a INT, b INT) USING delta "
+        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.enableRowTracking' = 'true')"
+    )
+    spark.sql(f"ALTER TABLE {name} DROP COLUMN b")
+    before = tidegate.open(table)
+    for key in (
+        "delta.columnMapping.maxColumnId",
+        "delta.rowTracking.materializedRowIdColumnName",
+        "DELTA.rowTracking.materializedRowCommitVersionColumnName",
+    ):
+        for change in (f"SET TBLPROPERTIES ('{key}' = '1')", f"UNSET TBLPROPERTIES ('{key}')"):
+            found = _condition(spark, f"ALTER TABLE {name} {change}")
+            assert found == "DELTA_CANNOT_MODIFY_TABLE_PROPERTY", change
+    for key in ("location", "provider", "owner", "external"):
+        for statement in (
+            f"ALTER TABLE {name} SET TBLPROPERTIES ('{key}' = 'x')",
+            f"ALTER TABLE {name} UNSET TBLPROPERTIES ('{key}')",
+            f"CREATE OR REPLACE TABLE {name} (a INT) USING delta TBLPROPERTIES ('{key}' = 'x')",
+        ):
+            with pytest.raises(ParseException) as caught:
+                spark.sql(statement)
+            assert caught.value.getCondition() == "UNSUPPORTED_FEATURE.SET_TABLE_PROPERTY"
+    assert tidegate.open(table).metadata == before.metadata
+
+
+def test_several_columns_change_in_one_commit(spark: SparkSession, altered: str) -> None:
+    spark.sql(
+        "ALTER TABLE altered SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true', "
+        "'delta.feature.allowColumnDefaults' = 'supported')"
+    )
+    version = tidegate.open(altered).version
+    for change, found in {
+        "v1 COMMENT 'a', V1 FIRST": "NOT_SUPPORTED_CHANGE_SAME_COLUMN",
+        "s COMMENT 'a', s.v1 COMMENT 'b'": "NOT_SUPPORTED_CHANGE_SAME_COLUMN",
+        "v1 COMMENT 'a', unknown FIRST": "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA",
+        "v1 TYPE BIGINT, v2 TYPE INT": "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
+        "v1 COMMENT 'a', v2 v2 STRING": "PARSE_SYNTAX_ERROR",
+    }.items():
+        assert _condition(spark, f"ALTER TABLE altered ALTER COLUMN {change}") == found, change
+    assert tidegate.open(altered).version == version
+    spark.sql(
+        "ALTER TABLE altered ALTER COLUMN v1 TYPE BIGINT, v2 SET DEFAULT concat('x', 'y'), "
+        "s.v2 COMMENT 'inside', a FIRST, m AFTER a"
+    )
+    assert list(_columns(altered)) == ["a", "m", "v1", "v2", "s"]
+    spark.sql("INSERT INTO altered (v1) VALUES (10000000000)")
+    rows = [tuple(r) for r in spark.sql("SELECT v1, v2, s.v1 FROM altered ORDER BY v1").collect()]
+    assert rows == [(1, "a", 1), (10000000000, "xy", None)]
+    told = tidegate.open(altered, version=version + 1).commit_info
+    assert told["operation"] == "CHANGE COLUMNS"
+    columns = json.loads(told["operationParameters"]["columns"])
+    assert [(c["column"]["name"], c.get("position")) for c in columns] == [
+        ("v1", None),
+        ("v2", None),
+        ("s.v2", None),
+        ("a", "FIRST"),
+        ("m", "AFTER a"),
+    ]
 
 
 def test_constraints_by_name(spark: SparkSession, altered: str) -> None:

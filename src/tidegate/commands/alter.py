@@ -90,11 +90,8 @@ def unset_properties(log: TableLog, keys: Iterable[str], *, if_exists: bool = Fa
             )
     transaction, snapshot = begin(log)
     before = snapshot.metadata
-    present = {properties.canonical_key(k).lower(): k for k in before.configuration}
-    canonical = [properties.canonical_key(k).lower() for k in wanted]
-    missing = [
-        k for k, c in zip(wanted, canonical, strict=True) if c not in present and k.lower() != _COMMENT
-    ]
+    found = {k: _held(before, k) for k in wanted}
+    missing = [k for k, there in found.items() if there is None and k.lower() != _COMMENT]
     if missing and not if_exists:
         raise PropertyError(
             f"The table has no property {', '.join(missing)}.",
@@ -102,7 +99,13 @@ def unset_properties(log: TableLog, keys: Iterable[str], *, if_exists: bool = Fa
             hint="Unset what is there, or ask with ifExists.",
             errorClass="DELTA_UNSET_NON_EXISTENT_PROPERTY",
         )
-    gone = {present[c] for c in canonical if c in present}
+    gone = {k for k in found.values() if k is not None}
+    for key in filter(properties.is_kept, gone):
+        raise PropertyError(
+            f"{key} is kept by Delta itself and cannot be unset.",
+            table=log.url,
+            errorClass="DELTA_CANNOT_MODIFY_TABLE_PROPERTY",
+        )
     kept = {k: v for k, v in before.configuration.items() if k not in gone}
     _check_transitions(before, {}, unset=gone)
     metadata = before.with_configuration(kept)
@@ -111,6 +114,13 @@ def unset_properties(log: TableLog, keys: Iterable[str], *, if_exists: bool = Fa
     transaction.update_metadata(metadata)
     operation = Operation("UNSET TBLPROPERTIES", {"properties": wanted, "ifExists": if_exists})
     return transaction.commit(operation=operation)
+
+
+def _held(metadata: Metadata, key: str) -> str | None:
+    """A property as the table spells it: Delta's own is found in any case, a user's in its own alone."""
+    lower = key.lower()
+    same = {k for k in metadata.configuration if lower.startswith("delta.") and k.lower() == lower}
+    return key if key in metadata.configuration else next(iter(same), None)
 
 
 def _refuse_by_hand(given: Mapping[str, str]) -> None:

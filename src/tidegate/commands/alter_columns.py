@@ -32,6 +32,7 @@ from tidegate.schema.columns import (
     CURRENT_DEFAULT,
     GENERATION_EXPRESSION,
     IDENTITY_START,
+    users_type,
 )
 from tidegate.schema.lengths import KEY as LENGTHS
 from tidegate.schema.lengths import as_strings, with_length, without_lengths
@@ -154,10 +155,30 @@ class ColumnChange:
     position: str | None = None
 
 
-def altered(snapshot: Snapshot, name: str, change: ColumnChange) -> tuple[Metadata, Path]:
-    """The metadata after ``change``, or the reason why not. Whether rows allow it is not asked here."""
+Change = tuple[str, ColumnChange]
+
+
+def altered(snapshot: Snapshot, changes: Sequence[Change]) -> tuple[Metadata, list[Path]]:
+    """The metadata after ``changes``, or the reason why not. Whether rows allow them is not asked here."""
     exact = snapshot.log.settings().case_sensitive
-    path, field = resolve(snapshot.schema, split_path(name), exact)
+    found = [resolve(snapshot.schema, split_path(name), exact) for name, _ in changes]
+    paths = [path for path, _ in found]
+    for n, one in enumerate(paths):
+        if any(one[: len(other)] == other[: len(one)] for other in paths[:n]):
+            raise AlterRefusedError(
+                f"The column {join_path(one)}, with what is inside of it, is changed more than once.",
+                table=snapshot.url,
+                errorClass="NOT_SUPPORTED_CHANGE_SAME_COLUMN",
+            )
+    metadata = snapshot.metadata
+    for path, (_, change) in zip(paths, changes, strict=True):
+        metadata = _altered(snapshot, metadata, path, change)
+    return metadata, paths
+
+
+def _altered(snapshot: Snapshot, metadata: Metadata, path: Path, change: ColumnChange) -> Metadata:
+    exact, field = snapshot.log.settings().case_sensitive, metadata.schema.find(path)
+    assert field is not None
     if IDENTITY_START in field.metadata and (change.type not in (None, field.type) or change.default):
         raise AlterRefusedError(
             f"The column {join_path(path)} is an identity column: ALTER TABLE ALTER COLUMN is not supported "
@@ -165,9 +186,9 @@ def altered(snapshot: Snapshot, name: str, change: ColumnChange) -> tuple[Metada
             table=snapshot.url,
             errorClass="DELTA_IDENTITY_COLUMNS_ALTER_COLUMN_NOT_SUPPORTED",
         )
-    holder = holder_of(snapshot.schema, path)
+    holder = holder_of(metadata.schema, path)
     if holder != path:
-        return _altered_inside(snapshot, path, holder, change), path
+        return _altered_inside(snapshot, metadata, path, holder, change)
     new = field
     if change.type is not None:
         new = _retyped(snapshot, path, new, change.type)
@@ -184,12 +205,14 @@ def altered(snapshot: Snapshot, name: str, change: ColumnChange) -> tuple[Metada
             return s
         return inserted(without(s, path[-1]), new, change.position, exact)
 
-    return snapshot.metadata.with_schema(edit(snapshot.schema, path[:-1], replaced)), path
+    return metadata.with_schema(edit(metadata.schema, path[:-1], replaced))
 
 
-def _altered_inside(snapshot: Snapshot, path: Path, holder: Path, change: ColumnChange) -> Metadata:
+def _altered_inside(
+    snapshot: Snapshot, metadata: Metadata, path: Path, holder: Path, change: ColumnChange
+) -> Metadata:
     """A wider type of what is in an array or a map; nothing else of it can change."""
-    found, field = snapshot.schema.find(path), snapshot.schema.find(holder)
+    found, field = metadata.schema.find(path), metadata.schema.find(holder)
     assert found is not None
     assert field is not None
     if change.type is None or change != ColumnChange(type=change.type):
@@ -198,7 +221,7 @@ def _altered_inside(snapshot: Snapshot, path: Path, holder: Path, change: Column
             table=snapshot.url,
         )
     if change.type == found.type:
-        return snapshot.metadata
+        return metadata
     refuse_dependents(snapshot, holder, "given another type")
     _check_widens(snapshot, path, found.type, change.type)
     new = with_type_change(field, put_inside(field.type, path[len(holder) :], change.type))
@@ -206,7 +229,7 @@ def _altered_inside(snapshot: Snapshot, path: Path, holder: Path, change: Column
     def replaced(s: StructType) -> StructType:
         return StructType(tuple(new if f.name == holder[-1] else f for f in s.fields))
 
-    return snapshot.metadata.with_schema(edit(snapshot.schema, holder[:-1], replaced))
+    return metadata.with_schema(edit(metadata.schema, holder[:-1], replaced))
 
 
 def _retyped(snapshot: Snapshot, path: Path, field: StructField, new: DataType) -> StructField:
@@ -221,7 +244,7 @@ def _retyped(snapshot: Snapshot, path: Path, field: StructField, new: DataType) 
                 "A varchar can become longer, a char a varchar that holds it, and both a string.",
             )
         return found
-    if new == field.type:
+    if users_type(new) == users_type(field.type):
         return field
     refuse_dependents(snapshot, path, "given another type")
     return _widened(snapshot, path, field, new)
@@ -266,14 +289,22 @@ def _with_default(snapshot: Snapshot, path: Path, field: StructField, default: s
     return field.with_metadata({CURRENT_DEFAULT: default})
 
 
-def commit_altered(log: TableLog, name: str, change: ColumnChange) -> Committed | None:
-    """CHANGE COLUMN, for changes that no row can contradict."""
+def commit_altered(log: TableLog, *changes: Change) -> Committed | None:
+    """CHANGE COLUMN, of one column or of several, for changes that no row can contradict."""
     transaction, snapshot = begin(log)
-    metadata, path = altered(snapshot, name, change)
+    metadata, paths = altered(snapshot, changes)
     if metadata == snapshot.metadata:
         return None
     transaction.update_metadata(metadata)
-    return transaction.commit(operation=change_operation(metadata, path, change.position))
+    return transaction.commit(operation=changes_operation(metadata, paths, changes))
+
+
+def changes_operation(metadata: Metadata, paths: Sequence[Path], changes: Sequence[Change]) -> Operation:
+    """What the history says of changed columns; of one alone it is ``change_operation``."""
+    said = [change_operation(metadata, path, c.position) for path, (_, c) in zip(paths, changes, strict=True)]
+    return (
+        said[0] if len(said) == 1 else Operation("CHANGE COLUMNS", {"columns": [s.parameters for s in said]})
+    )
 
 
 def change_operation(metadata: Metadata, path: Path, position: str | None) -> Operation:

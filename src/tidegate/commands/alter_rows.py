@@ -6,11 +6,13 @@ a row that another writer adds meanwhile is a conflict, never an exception to th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.commands.alter import begin
-from tidegate.commands.alter_columns import ColumnChange, altered, change_operation, commit_altered
+from tidegate.commands.alter_columns import Change, altered, changes_operation, commit_altered
 from tidegate.commands.defaults import check_default
 from tidegate.errors import AlterRefusedError, InvariantViolationException
 from tidegate.log.snapshot import Snapshot, load
@@ -61,31 +63,32 @@ def add_constraint(spark: SparkSession, log: TableLog, name: str, expression: st
     return transaction.commit(operation=Operation("ADD CONSTRAINT", {"name": name, "expr": expression}))
 
 
-def alter_column(spark: SparkSession, log: TableLog, name: str, change: ColumnChange) -> Committed | None:
-    """CHANGE COLUMN; a column becomes NOT NULL only where no row has null in it."""
-    if change.default:
-        found = load(log).schema.resolve(name)
-        if found is not None:
+def alter_columns(spark: SparkSession, log: TableLog, changes: Sequence[Change]) -> Committed | None:
+    """CHANGE COLUMN, one or several in one commit; a column becomes NOT NULL only where no row has null."""
+    for name, change in changes:
+        found = load(log).schema.resolve(name) if change.default else None
+        if found is not None and change.default:
             check_default(spark, name, found[1].type, change.default)
-    if change.nullable is not False:
-        return commit_altered(log, name, change)
+    strict = [join_path(split_path(name)) for name, change in changes if change.nullable is False]
+    if not strict:
+        return commit_altered(log, *changes)
     transaction, snapshot = begin(log)
-    metadata, path = altered(snapshot, name, change)
+    metadata, paths = altered(snapshot, changes)
     if metadata == snapshot.metadata:
         return None
     transaction.read_table()
-    column = join_path(split_path(name))
-    bad = _count(spark, snapshot, f"{column} IS NULL")
-    if bad:
-        raise InvariantViolationException(
-            f"{bad} rows of the table have null in {column}.",
-            table=log.url,
-            version=snapshot.version,
-            hint="Fill or delete them first.",
-            errorClass="DELTA_NEW_NOT_NULL_VIOLATION",
-        )
+    for column in strict:
+        bad = _count(spark, snapshot, f"{column} IS NULL")
+        if bad:
+            raise InvariantViolationException(
+                f"{bad} rows of the table have null in {column}.",
+                table=log.url,
+                version=snapshot.version,
+                hint="Fill or delete them first.",
+                errorClass="DELTA_NEW_NOT_NULL_VIOLATION",
+            )
     transaction.update_metadata(metadata)
-    return transaction.commit(operation=change_operation(metadata, path, change.position))
+    return transaction.commit(operation=changes_operation(metadata, paths, changes))
 
 
 def _check_boolean(spark: SparkSession, snapshot: Snapshot, expression: str) -> None:

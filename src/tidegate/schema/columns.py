@@ -15,7 +15,7 @@ import msgspec
 from tidegate.errors import SchemaInvalidError
 from tidegate.schema import lengths
 from tidegate.schema.paths import Path, join_path
-from tidegate.schema.types import DataType, StructField, StructType, nullable_type
+from tidegate.schema.types import ArrayType, DataType, MapType, StructField, StructType, nullable_type
 
 INVARIANTS = "delta.invariants"
 GENERATION_EXPRESSION = "delta.generationExpression"
@@ -47,6 +47,19 @@ def users_metadata(field: StructField) -> dict[str, Any]:
         and k not in _FOR_CLIENTS
         and (k != lengths.KEY or lengths.is_current(field))
     }
+
+
+def users_type(kind: DataType) -> DataType:
+    """A type as users see it: the metadata of the fields inside as ``users_metadata`` has it."""
+    if isinstance(kind, StructType):
+        return StructType(
+            tuple(StructField(f.name, users_type(f.type), f.nullable, users_metadata(f)) for f in kind.fields)
+        )
+    if isinstance(kind, ArrayType):
+        return ArrayType(users_type(kind.element), kind.contains_null)
+    if isinstance(kind, MapType):
+        return MapType(users_type(kind.key), users_type(kind.value), kind.value_contains_null)
+    return kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,11 @@ from dataclasses import replace
 from sqlglot.tokenizer_core import TokenType
 
 from tidegate.sql import nodes
-from tidegate.sql.define import column, properties, property_key
+from tidegate.sql.define import column, position, property_key, table_properties, unreserved
 from tidegate.sql.dialect import Walk
+
+# What ALTER COLUMN may say of several columns at once.
+_LISTED = ("column type", "column comment", "column position", "column nullable", "column default")
 
 
 def alter(walk: Walk) -> nodes.Statement | None:
@@ -108,7 +111,7 @@ def _rename(walk: Walk, node: nodes.Alter) -> nodes.Alter:
 
 def _set(walk: Walk, node: nodes.Alter) -> nodes.Alter | None:
     if walk.take("TBLPROPERTIES"):
-        return replace(node, action="set properties", properties=properties(walk))
+        return replace(node, action="set properties", properties=table_properties(walk))
     if walk.take("LOCATION"):
         return replace(node, action="set location", text=walk.string("a location"))
     return None
@@ -118,7 +121,7 @@ def _unset(walk: Walk, node: nodes.Alter) -> nodes.Alter | None:
     if not walk.take("TBLPROPERTIES"):
         return None
     if_exists = walk.take("IF", "EXISTS")
-    keys = walk.listed(lambda: (property_key(walk),))
+    keys = walk.listed(lambda: (unreserved(walk, property_key(walk)),))
     return replace(node, action="unset properties", names=tuple(keys), flag=if_exists)
 
 
@@ -133,17 +136,24 @@ def _replace_columns(walk: Walk, node: nodes.Alter) -> nodes.Alter:
 
 
 def _column(walk: Walk, node: nodes.Alter) -> nodes.Alter:
-    """``ALTER|CHANGE [COLUMN] c`` with a type, comment, place, default, null or identity."""
+    """``ALTER|CHANGE [COLUMN] c`` with a type, comment, place, default, null or identity; or a list of it."""
     walk.take("COLUMN")
+    found = [_altered(walk, node)]
+    while found[0].action in _LISTED and walk.symbol(TokenType.COMMA):
+        found.append(_altered(walk, node))
+        if found[-1].action not in _LISTED:
+            raise walk.error("Expected a change that may stand beside others")
+    return replace(node, action="columns", each=tuple(found)) if found[0].action in _LISTED else found[0]
+
+
+def _altered(walk: Walk, node: nodes.Alter) -> nodes.Alter:
     node = replace(node, name=walk.parts("a column"))
     if walk.take("TYPE"):
         return replace(node, action="column type", text=walk.type())
     if walk.take("COMMENT"):
         return replace(node, action="column comment", text=walk.string("a comment"))
-    if walk.take("FIRST"):
-        return replace(node, action="column position", text="first")
-    if walk.take("AFTER"):
-        return replace(node, action="column position", text="after " + walk.identifier("a column"))
+    if walk.peek("FIRST") or walk.peek("AFTER"):
+        return replace(node, action="column position", text=position(walk))
     if walk.take("SET", "NOT", "NULL"):
         return replace(node, action="column nullable", flag=False)
     if walk.take("DROP", "NOT", "NULL"):
@@ -163,8 +173,4 @@ def _changed(walk: Walk, name: str) -> nodes.ColumnDef:
     out = nodes.ColumnDef((name,), walk.type())
     if walk.take("COMMENT"):
         out = replace(out, comment=walk.string("a comment"))
-    if walk.take("FIRST"):
-        out = replace(out, position="first")
-    elif walk.take("AFTER"):
-        out = replace(out, position="after " + walk.identifier("a column"))
-    return out
+    return replace(out, position=position(walk))

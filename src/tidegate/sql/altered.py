@@ -6,7 +6,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from tidegate.commands import catalog
-from tidegate.commands.alter_columns import NewColumn, add_columns, parse_position
+from tidegate.commands.alter_columns import Change, NewColumn, add_columns, parse_position
+from tidegate.commands.alter_rows import alter_columns
 from tidegate.commands.replace_columns import replace_columns
 from tidegate.commands.sync_identity import sync_identity
 from tidegate.errors import AlterRefusedError, NotATableError, OptionError
@@ -19,6 +20,7 @@ from tidegate.sql import nodes
 from tidegate.sql.context import Context
 from tidegate.sql.modify import dotted
 from tidegate.sql.tables import field_of, nothing
+from tidegate.table.alterations import column_change
 from tidegate.table.delta import DeltaTable
 
 _BYPASS = "spark.databricks.delta.alterLocation.bypassSchemaCheck"
@@ -47,7 +49,7 @@ def alter(context: Context, node: nodes.Alter) -> DataFrame:
         case "drop columns":
             table.dropColumns(*(dotted(n) for n in node.names), ifExists=node.flag)
         case "rename column":
-            table.renameColumn(name, node.to[0])
+            table.renameColumn(name, dotted(node.to))
         case "set properties":
             table.setProperties(node.properties)
         case "unset properties":
@@ -55,16 +57,8 @@ def alter(context: Context, node: nodes.Alter) -> DataFrame:
             table.unsetProperties(*(n[0] for n in node.names), ifExists=True)
         case "cluster by":
             table.clusterBy(*(join_path(n) for n in node.names))
-        case "column type":
-            table.alterColumn(name, type=node.text)
-        case "column comment":
-            table.alterColumn(name, comment=node.text)
-        case "column position":
-            table.alterColumn(name, position=node.text)
-        case "column nullable":
-            table.alterColumn(name, nullable=node.flag)
-        case "column default":
-            table.alterColumn(name, default=node.text or "")
+        case "columns":
+            alter_columns(context.spark, table._log, [_change_of(each) for each in node.each])
         case "column change":
             _change(table, node, name)
         case "sync identity":
@@ -113,6 +107,22 @@ def _new(column: nodes.ColumnDef) -> NewColumn:
     return NewColumn(schema.fields[0], parent=column.name[:-1], position=parse_position(column.position))
 
 
+def _change_of(node: nodes.Alter) -> Change:
+    """A column, and what ALTER COLUMN says of it."""
+    match node.action:
+        case "column type":
+            change = column_change(type=node.text)
+        case "column comment":
+            change = column_change(comment=node.text)
+        case "column position":
+            change = column_change(position=node.text)
+        case "column nullable":
+            change = column_change(nullable=node.flag)
+        case _:
+            change = column_change(default=node.text or "")
+    return dotted(node.name), change
+
+
 def _change(table: DeltaTable, node: nodes.Alter, name: str) -> None:
     """Hive's CHANGE: old and new name are the same, or the column is renamed too."""
     column = node.columns[0]
@@ -121,7 +131,4 @@ def _change(table: DeltaTable, node: nodes.Alter, name: str) -> None:
         raise OptionError(
             "CHANGE COLUMN keeps a column's name.", hint="Rename it with ALTER TABLE ... RENAME COLUMN."
         )
-    wanted = T.DataType.fromDDL(column.type)
-    named = {f.name.lower(): f.dataType for f in table.toDF().schema.fields}
-    same = len(node.name) == 1 and named.get(node.name[0].lower()) == wanted and wanted != T.StringType()
-    table.alterColumn(name, type=None if same else wanted, comment=column.comment, position=column.position)
+    table.alterColumn(name, type=column.type, comment=column.comment, position=column.position)

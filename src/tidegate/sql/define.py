@@ -6,10 +6,18 @@ from dataclasses import replace
 
 from sqlglot.tokenizer_core import TokenType
 
+from tidegate.errors import SqlSyntaxError
 from tidegate.schema.paths import join_path
 from tidegate.sql import nodes
-from tidegate.sql.dialect import Walk
-from tidegate.sql.modify import partition_spec
+from tidegate.sql.dialect import Walk, at_offset
+from tidegate.sql.modify import dotted, partition_spec
+
+_RESERVED = {
+    "provider": "USING says it",
+    "location": "LOCATION says it",
+    "owner": "it is who makes the table",
+    "external": "a table with a LOCATION is external",
+}
 
 
 def create(walk: Walk) -> nodes.Statement | None:
@@ -80,7 +88,7 @@ def _clause(walk: Walk, node: nodes.Create) -> nodes.Create:
         node = node if path is None else replace(node, location=said.pop(path))
         return replace(node, properties={**node.properties, **said})
     if walk.take("TBLPROPERTIES"):
-        return replace(node, properties={**node.properties, **properties(walk)})
+        return replace(node, properties={**node.properties, **table_properties(walk)})
     if walk.take("CLUSTERED", "BY"):
         walk.bracketed()
         if walk.take("SORTED", "BY"):
@@ -135,6 +143,22 @@ def properties(walk: Walk) -> dict[str, str]:
     return dict(walk.listed(one))
 
 
+def table_properties(walk: Walk) -> dict[str, str]:
+    """``TBLPROPERTIES (...)``, in which nothing may be said that a clause of its own says."""
+    return {unreserved(walk, key): value for key, value in properties(walk).items()}
+
+
+def unreserved(walk: Walk, key: str) -> str:
+    """The key of a property, unless Spark keeps it for itself."""
+    if key in _RESERVED:
+        refused = SqlSyntaxError(
+            f"{key} is no property that can be set: {_RESERVED[key]}.",
+            errorClass="UNSUPPORTED_FEATURE.SET_TABLE_PROPERTY",
+        )
+        raise at_offset(refused, walk.text, walk.tokens[walk.at - 1].start)
+    return key
+
+
 def property_key(walk: Walk) -> str:
     if walk.here is not None and walk.here.token_type is TokenType.STRING:
         return walk.string("a property")
@@ -161,13 +185,18 @@ def column(walk: Walk) -> nodes.ColumnDef:
             node = replace(node, comment=walk.string("a comment"))
         elif walk.take("GENERATED"):
             node = _generated(walk, node)
-        elif walk.take("FIRST"):
-            node = replace(node, position="first")
-        elif walk.take("AFTER"):
-            node = replace(node, position="after " + walk.identifier("a column"))
+        elif walk.peek("FIRST") or walk.peek("AFTER"):
+            node = replace(node, position=position(walk))
         else:
             raise walk.error("Expected NOT NULL, DEFAULT, GENERATED or COMMENT")
     return node
+
+
+def position(walk: Walk) -> str | None:
+    """FIRST, or AFTER a column, if either stands here."""
+    if walk.take("FIRST"):
+        return "first"
+    return "after " + dotted((walk.identifier("a column"),)) if walk.take("AFTER") else None
 
 
 def _generated(walk: Walk, node: nodes.ColumnDef) -> nodes.ColumnDef:

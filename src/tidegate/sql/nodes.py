@@ -259,7 +259,10 @@ class Drop(Statement):
 
 @dataclass(frozen=True)
 class Alter(Statement):
-    """``ALTER TABLE t`` with one change, as ``action`` names it; what belongs to it in its own fields."""
+    """``ALTER TABLE t`` with one change, as ``action`` names it; what belongs to it in its own fields.
+
+    ALTER COLUMN may change several columns: then there is one of these for each, in ``each``.
+    """
 
     action: str = ""
     name: tuple[str, ...] = ()
@@ -269,6 +272,7 @@ class Alter(Statement):
     names: tuple[tuple[str, ...], ...] = ()
     properties: dict[str, str] = field(default_factory=dict)
     flag: bool = False
+    each: tuple[Alter, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -81,14 +81,10 @@ class Alterations:
         position: str | None = None,
     ) -> None:
         """ALTER COLUMN: what is given changes. ``default`` is SQL, '' takes it away."""
-        change = ColumnChange(
-            type=None if type is None else _type(type),
-            comment=comment,
-            nullable=nullable,
-            default=default,
-            position=parse_position(position),
+        change = column_change(
+            type=type, comment=comment, nullable=nullable, default=default, position=position
         )
-        alter_rows.alter_column(self._spark, self._log, column, change)
+        alter_rows.alter_columns(self._spark, self._log, [(column, change)])
 
     def clusterBy(self, *columns: str) -> None:
         """CLUSTER BY (columns); without any, by none."""
@@ -97,6 +93,24 @@ class Alterations:
     def changes(self, start: int | str, end: int | str | None = None) -> DataFrame:
         """The change data feed from ``start`` to ``end``: versions as numbers, times as texts."""
         return changes_between(self._spark, self._log.url, start, end)
+
+
+def column_change(
+    *,
+    type: str | T.DataType | None = None,
+    comment: str | None = None,
+    nullable: bool | None = None,
+    default: str | None = None,
+    position: str | None = None,
+) -> ColumnChange:
+    """What is said of a column, types as DDL or as Spark has them and places in words."""
+    return ColumnChange(
+        type=None if type is None else _type(type),
+        comment=comment,
+        nullable=nullable,
+        default=default,
+        position=parse_position(position),
+    )
 
 
 def _type(given: str | T.DataType) -> DataType:

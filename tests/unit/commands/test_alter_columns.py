@@ -76,9 +76,9 @@ def nested() -> TableLog:
         ),
         (lambda log: rename_column(log, "a.element", "e"), None),
         (lambda log: rename_column(log, "m.value", "v"), None),
-        (lambda log: commit_altered(log, "m.value", ColumnChange(position="first")), None),
-        (lambda log: commit_altered(log, "a.element", ColumnChange(comment="c")), None),
-        (lambda log: commit_altered(log, "a.element", ColumnChange(type=STRING)), None),
+        (lambda log: commit_altered(log, ("m.value", ColumnChange(position="first"))), None),
+        (lambda log: commit_altered(log, ("a.element", ColumnChange(comment="c"))), None),
+        (lambda log: commit_altered(log, ("a.element", ColumnChange(type=STRING))), None),
     ],
 )
 def test_what_is_no_column_of_a_struct_keeps_its_place_and_name(
@@ -92,9 +92,9 @@ def test_what_is_no_column_of_a_struct_keeps_its_place_and_name(
 
 
 def test_what_is_in_arrays_and_maps_gets_wider(nested: TableLog) -> None:
-    commit_altered(nested, "a.element", ColumnChange(type=INTEGER))
-    commit_altered(nested, "m.key", ColumnChange(type=LONG))
-    commit_altered(nested, "m.value.x", ColumnChange(type=INTEGER))
+    commit_altered(nested, ("a.element", ColumnChange(type=INTEGER)))
+    commit_altered(nested, ("m.key", ColumnChange(type=LONG)))
+    commit_altered(nested, ("m.value.x", ColumnChange(type=INTEGER)))
     schema = load(nested).schema
     types = {f.name: str(f.type) for f in schema.fields}
     assert types["a"] == "array<integer>"
@@ -114,8 +114,8 @@ def test_columns_with_statistics_follow_names_and_go_with_their_columns(nested: 
 
 
 def test_a_column_after_itself_stays_where_it_is(nested: TableLog) -> None:
-    assert commit_altered(nested, "s.y", ColumnChange(position=parse_position("AFTER y"))) is None
-    commit_altered(nested, "s.x", ColumnChange(position=parse_position("AFTER Y")))
+    assert commit_altered(nested, ("s.y", ColumnChange(position=parse_position("AFTER y")))) is None
+    commit_altered(nested, ("s.x", ColumnChange(position=parse_position("AFTER Y"))))
     assert [p[1] for p, _ in load(nested).schema.walk() if p[0] == "s" and len(p) == 2] == ["y", "x"]
 
 
@@ -123,12 +123,14 @@ def test_an_identity_column_keeps_its_type_and_has_no_default() -> None:
     log = _table(column("id", "long", **IDENTITY), column("v"))
     for change in (ColumnChange(type=INTEGER), ColumnChange(default="1")):
         with pytest.raises(AlterRefusedError) as caught:
-            commit_altered(log, "id", change)
+            commit_altered(log, ("id", change))
         assert caught.value.errorClass == "DELTA_IDENTITY_COLUMNS_ALTER_COLUMN_NOT_SUPPORTED"
     with pytest.raises(AlterRefusedError) as caught:
         replace_columns(log, StructType((StructField("id", LONG), StructField("v", LONG))))
     assert caught.value.errorClass == "DELTA_IDENTITY_COLUMNS_REPLACE_COLUMN_NOT_SUPPORTED"
-    commit_altered(log, "id", ColumnChange(comment="numbers", type=LONG, position=parse_position("after v")))
+    commit_altered(
+        log, ("id", ColumnChange(comment="numbers", type=LONG, position=parse_position("after v")))
+    )
     assert load(log).schema.names == ("v", "id")
 
 

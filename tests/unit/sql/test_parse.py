@@ -222,13 +222,6 @@ def test_a_shared_statement_that_cannot_be_read_says_where(text: str) -> None:
         ("UNSET TBLPROPERTIES IF EXISTS ('k')", "unset properties", {"names": (("k",),), "flag": True}),
         ("CLUSTER BY (a, b)", "cluster by", {"names": (("a",), ("b",))}),
         ("CLUSTER BY NONE", "cluster by", {"names": ()}),
-        ("ALTER COLUMN a TYPE DECIMAL(10,2)", "column type", {"text": "DECIMAL(10,2)"}),
-        ("CHANGE COLUMN a COMMENT 'c'", "column comment", {"text": "c"}),
-        ("ALTER COLUMN a FIRST", "column position", {"text": "first"}),
-        ("ALTER COLUMN a AFTER b", "column position", {"text": "after b"}),
-        ("ALTER COLUMN a SET NOT NULL", "column nullable", {"flag": False}),
-        ("ALTER COLUMN a DROP NOT NULL", "column nullable", {"flag": True}),
-        ("ALTER COLUMN a SET DEFAULT 1 + 1", "column default", {"text": "1 + 1"}),
         ("ALTER COLUMN a SYNC IDENTITY", "sync identity", {"name": ("a",)}),
         ("SET LOCATION '/x'", "set location", {"text": "/x"}),
     ],
@@ -237,6 +230,35 @@ def test_alter_table(text: str, action: str, rest: dict[str, Any]) -> None:
     found = node(f"ALTER TABLE db.t {text}")
     assert found.action == action
     assert {k: getattr(found, k) for k in rest} == rest
+
+
+@pytest.mark.parametrize(
+    ("text", "action", "rest"),
+    [
+        ("ALTER COLUMN a TYPE DECIMAL(10,2)", "column type", {"text": "DECIMAL(10,2)"}),
+        ("CHANGE COLUMN a COMMENT 'c'", "column comment", {"text": "c"}),
+        ("ALTER COLUMN a FIRST", "column position", {"text": "first"}),
+        ("ALTER COLUMN a AFTER b", "column position", {"text": "after b"}),
+        ("ALTER COLUMN a AFTER `b.c`", "column position", {"text": "after `b.c`"}),
+        ("ALTER COLUMN a SET NOT NULL", "column nullable", {"flag": False}),
+        ("ALTER COLUMN a DROP NOT NULL", "column nullable", {"flag": True}),
+        ("ALTER COLUMN a SET DEFAULT 1 + 1", "column default", {"text": "1 + 1"}),
+    ],
+)
+def test_alter_column(text: str, action: str, rest: dict[str, Any]) -> None:
+    [found] = node(f"ALTER TABLE db.t {text}").each
+    assert (found.action, found.name) == (action, ("a",))
+    assert {k: getattr(found, k) for k in rest} == rest
+
+
+def test_several_columns_are_altered_at_once() -> None:
+    found = node("ALTER TABLE t ALTER COLUMN a TYPE BIGINT, b.c COMMENT 'x', d SET DEFAULT f(1, 2), e FIRST")
+    assert [(e.name, e.action, e.text) for e in found.each] == [
+        (("a",), "column type", "BIGINT"),
+        (("b", "c"), "column comment", "x"),
+        (("d",), "column default", "f(1, 2)"),
+        (("e",), "column position", "first"),
+    ]
 
 
 def test_alter_table_add_columns_with_places() -> None:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType as SparkStruct
 
 from tidegate.metadata import Metadata
-from tidegate.schema.columns import users_metadata
+from tidegate.schema.columns import users_metadata, users_type
 from tidegate.schema.mapping import ID, Mode, mapping_mode, physical_name
 from tidegate.schema.types import (
     VOID,
@@ -127,21 +127,6 @@ def _physical_type(kind: DataType, mode: Mode) -> DataType | None:
     return kind
 
 
-def _shown_type(kind: DataType) -> DataType:
-    """A type as users see it: the metadata of the fields inside as ``users_metadata`` has it."""
-    if isinstance(kind, StructType):
-        return StructType(
-            tuple(
-                StructField(f.name, _shown_type(f.type), f.nullable, users_metadata(f)) for f in kind.fields
-            )
-        )
-    if isinstance(kind, ArrayType):
-        return ArrayType(_shown_type(kind.element), kind.contains_null)
-    if isinstance(kind, MapType):
-        return MapType(_shown_type(kind.key), _shown_type(kind.value), kind.value_contains_null)
-    return kind
-
-
 def _has_void(kind: DataType) -> bool:
     if isinstance(kind, StructType):
         return any(_has_void(f.type) for f in kind.fields)
@@ -162,7 +147,7 @@ def _logical(column: Column, kind: DataType, mode: Mode) -> Column:
         return column
     if not _has_void(kind):
         # Casting a struct goes by position, so it renames and costs nothing.
-        return column.cast(spark_type(_shown_type(kind)))
+        return column.cast(spark_type(users_type(kind)))
     if isinstance(kind, StructType):
         parts = [
             _named(
