@@ -99,6 +99,12 @@ def test_a_condition_on_data_columns_is_refused(spark: SparkSession, table: str)
     assert isinstance(caught.value, AnalysisException)
     with pytest.raises(AnalysisException):
         made.optimize().where("nothing = 1").executeCompaction()
+    for of_rows in ("p IN (SELECT 1)", "p >= (SELECT max(1))"):
+        with pytest.raises(PredicateError, match="subquery") as caught:
+            made.optimize().where(of_rows).executeCompaction()
+        assert caught.value.errorClass == "DELTA_UNSUPPORTED_SUBQUERY_IN_PARTITION_PREDICATES"
+    with pytest.raises(PredicateError, match="same answer each time"):
+        made.optimize().where("p > rand()").executeCompaction()
 
 
 def test_sizes_and_batches_follow_the_settings(spark: SparkSession, table: str) -> None:
@@ -303,15 +309,21 @@ def test_a_change_of_properties_meanwhile_is_followed_by_a_second_commit(
     assert tidegate.open(table).properties["mine"] == "1"
 
 
+@pytest.mark.parametrize("how", ["overwritten", "deleted from"])
 def test_inputs_that_are_gone_are_a_conflict(
-    spark: SparkSession, table: str, rows: Rows, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, table: str, rows: Rows, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     _append(spark, table, (0, 5), (5, 10))
+    made = DeltaTable.forPath(spark, table)
+    made.setProperties({"delta.enableDeletionVectors": "true"})
 
-    def overwrite() -> None:
-        spark.range(3).withColumn("p", F.lit(0)).write.format("delta").mode("overwrite").save(table)
+    def change() -> None:
+        if how == "deleted from":
+            made.delete("id >= 3")
+        else:
+            spark.range(3).withColumn("p", F.lit(0)).write.format("delta").mode("overwrite").save(table)
 
-    _while_rewriting(monkeypatch, overwrite)
+    _while_rewriting(monkeypatch, change)
     with pytest.raises(DeltaConcurrentModificationException) as caught:
         DeltaTable.forPath(spark, table).optimize().executeCompaction()
     assert isinstance(caught.value, ConcurrentDeleteReadException)

@@ -62,3 +62,22 @@ def test_partitions_by_timestamp_are_pruned(spark: SparkSession, table: str) -> 
         assert (scanned.files_considered, scanned.files_read) == (4, 1)
     finally:
         spark.conf.set(ZONE, before)
+
+
+def test_partitions_are_compacted_by_what_the_clocks_of_the_session_show(
+    spark: SparkSession, table: str
+) -> None:
+    before = spark.conf.get(ZONE)
+    spark.conf.set(ZONE, "America/New_York")
+    try:
+        for _ in range(2):
+            frame = spark.sql("SELECT explode(array(0, 5)) AS id").selectExpr(
+                "id", "timestamp'2024-01-01 00:00:00' + make_interval(0, 0, 0, 0, id) AS at"
+            )
+            frame.coalesce(1).write.format("delta").mode("append").partitionBy("at").save(table)
+        spark.sql(f"OPTIMIZE '{table}' WHERE at = '2024-01-01 00:00:00'")
+    finally:
+        spark.conf.set(ZONE, before)
+    snapshot = tidegate.open(table)
+    left = {h: snapshot.files(f"at = timestamp'2024-01-01T{h}:00:00Z'").num_rows for h in ("05", "10")}
+    assert left == {"05": 1, "10": 2}

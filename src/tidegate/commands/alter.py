@@ -32,6 +32,7 @@ _NOT_BY_HAND = {
     "location": "A table's location cannot be changed by a property.",
     "provider": "A table's provider cannot be changed.",
     clustering.FEATURE_PROPERTY: "Give the table clustering columns instead: clusterBy(...).",
+    clustering.SHOWN_PROPERTY.lower(): "Give the table clustering columns instead: clusterBy(...).",
 }
 _COMMENT = "comment"
 
@@ -78,8 +79,9 @@ def set_properties(
 def unset_properties(log: TableLog, keys: Iterable[str], *, if_exists: bool = False) -> Committed:
     """UNSET TBLPROPERTIES; a key that is not set is an error unless ``if_exists``."""
     wanted = list(keys)
-    # To unset a constraint is to drop it.
-    _refuse_by_hand({k: "" for k in wanted if not k.lower().startswith(constraints.PREFIX)})
+    # To unset a constraint is to drop it; what was set as clustering columns has never been any.
+    unsettable = (constraints.PREFIX, clustering.SHOWN_PROPERTY.lower())
+    _refuse_by_hand({k: "" for k in wanted if not k.lower().startswith(unsettable)})
     for key in wanted:
         if negotiate.is_protocol_property(key):
             raise PropertyError(
@@ -249,6 +251,14 @@ def drop_constraint(log: TableLog, name: str, *, if_exists: bool = False) -> Com
 def cluster_by(log: TableLog, columns: Sequence[str]) -> Committed | None:
     """CLUSTER BY (columns), or by none; existing files wait for the next OPTIMIZE."""
     transaction, snapshot = begin(log)
+    if snapshot.partition_columns:
+        raise AlterRefusedError(
+            f"The table is partitioned by {', '.join(snapshot.partition_columns)}; a table is partitioned or "
+            "clustered, not both.",
+            table=log.url,
+            hint="Replace it by a table that is clustered.",
+            errorClass="DELTA_ALTER_TABLE_CLUSTER_BY_ON_PARTITIONED_TABLE_NOT_ALLOWED",
+        )
     for column in columns:
         resolve(snapshot.schema, split_path(column), log.settings().case_sensitive)
     paths = clustering.resolve(snapshot.metadata, columns, log.settings().clustering_columns)

@@ -28,6 +28,8 @@ from tidegate.schema.types import StructType
 
 DOMAIN = "delta.clustering"
 FEATURE_PROPERTY = "delta.feature.clustering"
+# How SHOW TBLPROPERTIES tells the columns; no table has a property of that name.
+SHOWN_PROPERTY = "clusteringColumns"
 PROVIDER = "liquid"
 CUBE_ID = "ZCUBE_ID"
 CUBE_COLUMNS = "ZCUBE_ZORDER_BY"

@@ -42,7 +42,7 @@ from tidegate.schema.columns import (
 )
 from tidegate.schema.mapping import mapping_mode
 from tidegate.schema.names import check_partitions_once
-from tidegate.schema.paths import join_path
+from tidegate.schema.paths import join_path, split_path
 from tidegate.schema.stored import check_types
 from tidegate.schema.types import LONG, StructType, duplicate_columns
 from tidegate.transaction.pending import Operation
@@ -201,9 +201,17 @@ def check_same(snapshot: Snapshot, definition: Definition) -> None:
         )
         if made != asked_for:
             raise differs("generated columns", made, asked_for, "DELTA_CREATE_TABLE_SCHEME_MISMATCH")
-        if [c.lower() for c in definition.partition_by] != [c.lower() for c in snapshot.partition_columns]:
-            parts = list(snapshot.partition_columns), list(definition.partition_by)
-            raise differs("partition columns", *parts, "DELTA_CREATE_TABLE_WITH_DIFFERENT_PARTITIONING")
+    partitions = list(snapshot.partition_columns), list(definition.partition_by)
+    clusters = (
+        [join_path(c) for c in clustering.clustering_columns(snapshot)],
+        [join_path(split_path(c)) for c in definition.cluster_by],
+    )
+    for what, (has, asks), name in (
+        ("partition columns", partitions, "DELTA_CREATE_TABLE_WITH_DIFFERENT_PARTITIONING"),
+        ("clustering columns", clusters, "DELTA_CREATE_TABLE_WITH_DIFFERENT_CLUSTERING"),
+    ):
+        if (definition.schema.fields or asks) and [c.lower() for c in has] != [c.lower() for c in asks]:
+            raise differs(what, has, asks, name)
     have = snapshot.metadata.configuration
     wanted = properties.validate(dict(definition.properties))
     asked = {k: v for k, v in wanted.items() if have.get(k) != v}

@@ -36,7 +36,7 @@ from tidegate.files.stats import has_bounds
 from tidegate.log.columns import STRING_MAP
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
-from tidegate.schema.paths import Path
+from tidegate.schema.paths import Path, join_path
 from tidegate.spark.confs import conf, text
 from tidegate.spark.scan.positions import positioned
 from tidegate.spark.scan.scans import scan
@@ -161,7 +161,7 @@ def _plan(
     files = matching(spark, snapshot, where)
     parameters: dict[str, Any] = {
         "predicate": [] if where is None else [where],
-        "zOrderBy": [clustering.spelt(c) for c in paths],
+        "zOrderBy": [join_path(c) for c in paths],
         "clusterBy": [clustering.spelt(c) for c in columns],
         "auto": False,
     }

@@ -1,7 +1,8 @@
 """A condition on partition columns, answered file by file.
 
 Most conditions are decided on the log's own columns. What this client cannot decide, such as
-functions of Spark, is put to Spark itself, on one row for each distinct partition.
+functions of Spark and times of the session's zone, is put to Spark itself, on one row for each distinct
+partition.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tidegate.commands.conditions import not_recognized, shape
+from tidegate.commands.conditions import known, not_recognized, shape
 from tidegate.errors import PredicateError
-from tidegate.files import partitions, predicate
+from tidegate.files import partitions
 from tidegate.files.skipping import evaluate_partitions
 from tidegate.log.snapshot import Snapshot
 from tidegate.schema.mapping import mapping_mode, physical_name
 from tidegate.schema.references import references
-from tidegate.spark.expressions import analyse
+from tidegate.schema.types import TIMESTAMP, DataType
+from tidegate.spark.expressions import analysed
 from tidegate.spark.scan.projection import spark_type
 
 
@@ -31,20 +33,29 @@ def matching(spark: SparkSession, snapshot: Snapshot, where: str | None) -> pa.T
     if files.num_rows == 0:
         return files
     try:
-        resolved = predicate.parse(where).resolve(snapshot.schema)
+        found = known(where, snapshot.schema, spark)
         mode = mapping_mode(snapshot.metadata)
-        mask = evaluate_partitions(files, resolved, snapshot.schema, snapshot.partition_columns, mode)
+        mask = evaluate_partitions(files, found, snapshot.schema, snapshot.partition_columns, mode)
         return files.filter(mask, null_selection_behavior="drop")
     except PredicateError:
         return _by_spark(spark, snapshot, files, where)
 
 
 def _check(spark: SparkSession, snapshot: Snapshot, where: str) -> None:
-    """Refuse what does not parse, and what speaks of other columns than those of the partitions."""
+    """Refuse what does not parse, and what speaks of more than one row's partition columns."""
     try:
-        analyse(shape(spark, snapshot.metadata.partition_schema).where(where))
+        analysed(shape(spark, snapshot.metadata.partition_schema), where, "A condition on partitions")
     except ParseException as e:
         raise not_recognized("The condition", where) from e
+    except PredicateError as e:
+        if e.errorClass != "DELTA_UNSUPPORTED_SUBQUERY":
+            raise
+        raise PredicateError(
+            f"A condition on partitions may not hold a subquery: {where}.",
+            table=snapshot.url,
+            hint="Ask for its answer first, and write that.",
+            errorClass="DELTA_UNSUPPORTED_SUBQUERY_IN_PARTITION_PREDICATES",
+        ) from e
     except AnalysisException as e:
         known = snapshot.partition_columns
         others = sorted({path[0] for path in references(where)} - {c.lower() for c in known})
@@ -63,7 +74,7 @@ def _by_spark(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: s
     mode = mapping_mode(snapshot.metadata)
     fields = snapshot.metadata.partition_schema.fields
     values = files.column("partitionValues").combine_chunks()
-    columns = [partitions.raw(values, physical_name(f, mode)).to_pylist() for f in fields]
+    columns = [_texts(values, physical_name(f, mode), f.type) for f in fields]
     rows = list(zip(*columns, strict=True)) if columns else [()] * files.num_rows
     distinct = {row: i for i, row in enumerate(dict.fromkeys(rows))}
     text = ", ".join(f"p{i} string" for i in range(len(fields)))
@@ -73,3 +84,11 @@ def _by_spark(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: s
     typed = [F.col(f"p{i}").cast(spark_type(f.type)).alias(f.name) for i, f in enumerate(fields)]
     chosen = {r[0] for r in frame.select("number", *typed).where(where).select("number").collect()}
     return files.filter(pa.array([distinct[row] in chosen for row in rows], pa.bool_()))
+
+
+def _texts(values: pa.MapArray, name: str, type: DataType) -> list[str | None]:
+    """The values of one partition column as text; instants with their zone, so that no session's counts."""
+    if type == TIMESTAMP:
+        return [partitions.serialize(v, type) for v in partitions.typed(values, name, type).to_pylist()]
+    found: list[str | None] = partitions.raw(values, name).to_pylist()
+    return found

@@ -161,7 +161,7 @@ def _properties(snapshot: Snapshot) -> dict[str, str]:
         out[f"delta.feature.{name}"] = "supported"
     clustered = clustering.clustering_columns(snapshot)
     if clustered:
-        out["clusteringColumns"] = json.dumps([list(c) for c in clustered], separators=(",", ":"))
+        out[clustering.SHOWN_PROPERTY] = json.dumps([list(c) for c in clustered], separators=(",", ":"))
     return out
 
 

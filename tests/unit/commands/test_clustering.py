@@ -11,8 +11,9 @@ pytest.importorskip("pyspark")
 
 from support.tables import RawTable, column, schema_string
 from tidegate.commands.alter import cluster_by, set_properties
+from tidegate.commands.alter_names import drop_columns, rename_column
 from tidegate.commands.clustering import PROVIDER, cube_tags, own_columns, to_cluster
-from tidegate.commands.create import Definition, create
+from tidegate.commands.create import Definition, check_same, create
 from tidegate.commands.detail import detail
 from tidegate.commands.optimize_metrics import clustering_stats
 from tidegate.errors import TidegateError
@@ -112,6 +113,10 @@ def test_what_cannot_be_clustered_is_refused_by_name() -> None:
             "DELTA_ALTER_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED",
         ),
         (
+            lambda: set_properties(log, {"ClusteringColumns": '[["a"]]'}),
+            "DELTA_CANNOT_MODIFY_TABLE_PROPERTY",
+        ),
+        (
             lambda: create(RawTable().log, Definition(_schema(), properties=property_)),
             "DELTA_CREATE_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED",
         ),
@@ -124,6 +129,53 @@ def test_what_cannot_be_clustered_is_refused_by_name() -> None:
             attempt()
         assert caught.value.errorClass == condition
     assert load(log).version == 0
+
+
+@pytest.mark.parametrize("columns", [["b-c"], []])
+def test_a_partitioned_table_is_not_clustered_and_not_by_nothing_either(columns: list[str]) -> None:
+    log = RawTable().log
+    create(log, Definition(_schema(), ["a"]))
+    with pytest.raises(TidegateError) as caught:
+        cluster_by(log, columns)
+    assert caught.value.errorClass == "DELTA_ALTER_TABLE_CLUSTER_BY_ON_PARTITIONED_TABLE_NOT_ALLOWED"
+    assert load(log).version == 0
+
+
+def test_a_table_that_is_there_is_entered_with_its_own_clustering_alone() -> None:
+    clustered, plain = RawTable().log, RawTable().log
+    create(clustered, Definition(_schema(), cluster_by=["`b-c`", "s.`x.y`"]))
+    create(plain, Definition(_schema()))
+    nothing = StructType(())
+    for schema in (_schema(), nothing):
+        check_same(load(clustered), Definition(schema, cluster_by=["`B-c`", "s.`x.y`"]))
+    for log in (clustered, plain):
+        check_same(load(log), Definition(nothing))
+    for log, schema, columns in (
+        (clustered, _schema(), []),
+        (clustered, _schema(), ["s.`x.y`", "`b-c`"]),
+        (clustered, nothing, ["a"]),
+        (plain, _schema(), ["a"]),
+        (plain, nothing, ["a"]),
+    ):
+        with pytest.raises(TidegateError, match="clustering columns differ") as caught:
+            check_same(load(log), Definition(schema, cluster_by=columns))
+        assert caught.value.errorClass == "DELTA_CREATE_TABLE_WITH_DIFFERENT_CLUSTERING"
+
+
+def test_clustering_columns_follow_a_rename_and_are_not_dropped() -> None:
+    log = RawTable().log
+    mapped = {"delta.columnMapping.mode": "name"}
+    create(log, Definition(_schema(), cluster_by=["`b-c`", "s.`x.y`"], properties=mapped))
+    for names in (["`b-c`"], ["a", "s.`x.y`"], ["s"]):
+        with pytest.raises(TidegateError) as caught:
+            drop_columns(log, names)
+        assert caught.value.errorClass == "DELTA_UNSUPPORTED_DROP_CLUSTERING_COLUMN"
+    drop_columns(log, ["yes", "s.z"])
+    rename_column(log, "`b-c`", "c,d")
+    rename_column(log, "s.`x.y`", "q")
+    snapshot = load(log)
+    assert (snapshot.version, snapshot.schema.names) == (3, ("a", "c,d", "s"))
+    assert detail(snapshot)["clusteringColumns"] == ["`c,d`", "s.q"]
 
 
 def test_odd_names_are_quoted_as_delta_spark_quotes_them() -> None:
