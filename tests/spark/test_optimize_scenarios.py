@@ -258,6 +258,20 @@ def test_cubes_are_cut_at_their_size_and_their_rows_lie_along_a_curve(
         assert caught.value.getCondition() == condition
 
 
+def test_a_table_may_be_clustered_by_a_generated_column(spark: SparkSession, table: str) -> None:
+    spark.sql(
+        f"CREATE TABLE delta.`{table}` (id INT, at TIMESTAMP, "
+        "day DATE GENERATED ALWAYS AS (CAST(at AS DATE))) USING delta CLUSTER BY (day, id)"
+    )
+    for hour in (0, 12):
+        values = ", ".join(f"({d * 100 + hour}, timestamp'2024-01-0{d} {hour:02}:00:00')" for d in (1, 2, 3))
+        spark.sql(f"INSERT INTO delta.`{table}` (id, at) VALUES {values}")
+    assert _metrics(spark, f"OPTIMIZE delta.`{table}`")["numFilesAdded"] == 1
+    assert {by for _, by in _cubes(table)} == {'["day","id"]'}
+    found = spark.read.format("delta").load(table).where("day = date'2024-01-02'").collect()
+    assert sorted(r["id"] for r in found) == [200, 212]
+
+
 # ---------------------------------------------------------------------------- what follows a write
 
 

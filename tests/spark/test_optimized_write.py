@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -135,3 +136,21 @@ def test_rows_keep_their_ids_and_new_ones_get_their_own(spark: SparkSession, tab
     ids = {r[0]: r[1] for r in found}
     assert [ids[i] for i in (0, 1, 2, 3, 4, 5, 7)] == [0, 1, 2, 3, 4, 5, 7]
     assert ids[6] > 7
+
+
+def test_a_stream_keeps_to_what_the_session_said_when_it_began(
+    spark: SparkSession, table: str, tmp_path: Path, conf: Callable[[str, str], None]
+) -> None:
+    spark.range(1).coalesce(1).write.format("delta").save(table)
+    source = tmp_path / "source"
+    source.mkdir()
+    rows = spark.readStream.schema("id long").json(str(source)).repartition(4)
+    conf("optimizeWrite.enabled", "true")
+    query = rows.writeStream.format("delta").option("checkpointLocation", str(tmp_path / "c")).start(table)
+    try:
+        conf("optimizeWrite.enabled", "false")
+        spark.range(20).coalesce(1).write.mode("append").json(str(source))
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert _files(table) == 2
