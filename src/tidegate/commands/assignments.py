@@ -101,6 +101,11 @@ def _within(kind: DataType, path: Path) -> str:
     return "FIELD_NOT_FOUND"
 
 
+def set_twice(what: str) -> str:
+    """What Delta calls a column that is set twice."""
+    return "DELTA_DUPLICATE_COLUMNS_ON_INSERT" if what.endswith("INSERT") else "DELTA_CONFLICT_SET_COLUMN"
+
+
 def check_paths(paths: Iterable[Path], schema: StructType, what: str) -> None:
     """Refuse columns that are set twice, whole or in part, and fields inside arrays and maps."""
     seen: dict[Path, Path] = {}
@@ -110,7 +115,7 @@ def check_paths(paths: Iterable[Path], schema: StructType, what: str) -> None:
             if key[: len(other)] == other or other[: len(key)] == key:
                 raise SchemaInvalidError(
                     f"{what} sets {join_path(path)} and {join_path(name)}, which is the same column twice.",
-                    errorClass="DELTA_CONFLICT_SET_COLUMN",
+                    errorClass=set_twice(what),
                 )
         seen[key] = path
         here: DataType = schema

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidegate.commands.assignments import set_twice
 from tidegate.commands.delete import delete as delete_rows
 from tidegate.commands.update import update as update_rows
 from tidegate.commands.write import write
@@ -272,7 +273,7 @@ def merge(context: Context, node: nodes.Merge) -> DataFrame:
         values = None
         if clause.values is not None:
             where = "SET assigns" if clause.action == "update" else "INSERT names"
-            _once([c for c, _ in clause.values], where, "DELTA_CONFLICT_SET_COLUMN")
+            _once([c for c, _ in clause.values], where, set_twice(clause.action.upper()))
             values = defaults.in_assignments([(short(c), short(v)) for c, v in clause.values], schema)
         condition = None if clause.condition is None else short(clause.condition)
         match (clause.kind, clause.action):

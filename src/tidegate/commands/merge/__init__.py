@@ -157,7 +157,7 @@ class _Merge:
         parts = parts_of(self.analysis.found, self.alias, self.snapshot, self.source)
         facts = facts_of(source, parts, self.snapshot, self.alias, self.source)
         self.watch.lap("materializeSourceTimeMs")
-        predicate = looked_at(facts, self.analysis, self.snapshot, self.spark, self.alias)
+        predicate = looked_at(facts, self.analysis, self.snapshot, self.spark, self.alias, self.source)
         candidates = self.snapshot.files(narrowing(self.spark, predicate, self.snapshot.partition_columns))
         decisions: Decisions | None = None
         if candidates.num_rows:

@@ -185,16 +185,28 @@ def _literal(value: pa.Scalar, kind: str) -> Literal | None:
     return None
 
 
-def looked_at(facts: Facts, analysis: Analysis, snapshot: Snapshot, spark: Any, alias: str) -> Predicate:
+def looked_at(
+    facts: Facts, analysis: Analysis, snapshot: Snapshot, spark: Any, alias: str, source: Source
+) -> Predicate:
     """Where rows lie that the MERGE may change or must compare: matches, and what has no match."""
+
+    def own(condition: Analysed | None) -> Predicate:
+        """What a clause that sees both sides asks of the table alone."""
+        texts = () if condition is None else parts_of(condition, alias, snapshot, source).own
+        return conjunction(known(text, snapshot.schema, spark, alias) for text in texts)
+
+    matches = facts.matches
+    if not analysis.not_matched:
+        # Nothing is inserted: a match matters only where a clause may act on it.
+        matches = conjunction([matches, Or(tuple(own(u.found) for u in analysis.matched))])
     if not analysis.by_source:
-        return facts.matches
+        return matches
     conditions: list[Predicate] = []
     for u in analysis.by_source:
         if u.found is None or not u.found.is_sql:
             return Constant(True)
         conditions.append(known(u.found.text, snapshot.schema, spark, alias))
-    return Or((facts.matches, *conditions))
+    return Or((matches, *conditions))
 
 
 def key_filter(keys: Sequence[Key], facts: Facts, alias: str) -> Column | None:
