@@ -10,6 +10,9 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+import tidegate
+from tidegate.errors import NotATableError, OptionError, VersionNotFoundError
+
 pytestmark = pytest.mark.spark
 
 
@@ -200,3 +203,24 @@ def test_frames_and_values_stand_in_statements(spark: SparkSession, tmp_path: An
     spark.sql(f"MERGE INTO {table} t USING {{f}} s ON t.id = s.id WHEN MATCHED THEN DELETE", f=spark.range(3))
     spark.sql(f"UPDATE {table} SET id = {{n}} WHERE id = 13", n=14)
     assert spark.sql(f"SELECT id FROM {table} ORDER BY id").collect() == [(3,), (14,)]
+
+
+def test_a_reader_takes_a_mark_at_the_end_of_a_path_for_a_version(spark: SparkSession, table: str) -> None:
+    for path in (table, f"{table}@v0"):
+        spark.range(2).write.format("delta").save(path)
+        spark.range(2).write.format("delta").mode("append").save(path)
+
+    def count(path: str, **options: str) -> int:
+        return spark.read.format("delta").options(**options).load(path).count()
+
+    # A table that is called so is meant itself.
+    assert [count(p) for p in (table, f"{table}@v1", f"{table}@v0", f"{table}@v0@v0")] == [4, 4, 4, 2]
+    moment = tidegate.open(table).timestamp.strftime("%Y%m%d%H%M%S%f")[:-3]
+    assert count(f"{table}@{moment}") == 4
+    with pytest.raises(OptionError) as caught:
+        count(f"{table}@v1", versionAsOf="0")
+    assert caught.value.errorClass == "DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS"
+    with pytest.raises(VersionNotFoundError):
+        count(f"{table}@v9")
+    with pytest.raises(NotATableError):
+        count(f"{table}-none@v0")

@@ -1,13 +1,18 @@
-"""Sessions in zones of their own: files are skipped by instants, whatever the clocks there show."""
+"""Sessions in zones of their own: files are skipped by instants, and times are said by the clocks there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import tidegate
+from tidegate import DeltaTable
+from tidegate.errors import TimestampOutOfRangeError
 
 pytestmark = pytest.mark.spark
 
@@ -81,3 +86,67 @@ def test_partitions_are_compacted_by_what_the_clocks_of_the_session_show(
     snapshot = tidegate.open(table)
     left = {h: snapshot.files(f"at = timestamp'2024-01-01T{h}:00:00Z'").num_rows for h in ("05", "10")}
     assert left == {"05": 1, "10": 2}
+
+
+@pytest.fixture
+def noon(spark: SparkSession, table: str) -> Iterator[str]:
+    """A table of two versions, of 4 o'clock and of noon in Los Angeles, in a session of that zone."""
+    properties = {"delta.enableChangeDataFeed": "true"}
+    for version, hour in enumerate((12, 20)):
+        frame = spark.range(version, version + 1).coalesce(1)
+        frame.write.format("delta").mode("append").options(**properties).save(table)
+        moment = datetime(2024, 1, 1, hour, tzinfo=timezone.utc).timestamp()
+        os.utime(f"{table}/_delta_log/{version:020}.json", (moment, moment))
+    before = spark.conf.get(ZONE)
+    spark.conf.set(ZONE, "America/Los_Angeles")
+    yield table
+    spark.conf.set(ZONE, before)
+
+
+def _feed(spark: SparkSession, path: str, start: str) -> list[int]:
+    reader = spark.read.format("delta").option("readChangeFeed", "true")
+    return sorted(r.id for r in reader.option("startingTimestamp", start).load(path).collect())
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("2024-01-01 05:00:00", 0),
+        ("2024-01-01 12:00:00", 1),
+        # As Spark reads times, not only as ISO 8601 has them.
+        ("2024-1-1 5:00:00.5", 0),
+        ("2024-01-01", None),
+    ],
+)
+def test_times_are_of_the_sessions_zone_wherever_they_are_said(
+    spark: SparkSession, noon: str, tmp_path: Path, text: str, version: int | None
+) -> None:
+    made = DeltaTable.forPath(spark, noon)
+
+    def restored() -> DataFrame:
+        made.restoreToTimestamp(text)
+        return made.toDF()
+
+    ways: list[Callable[[], DataFrame]] = [
+        lambda: spark.read.format("delta").option("timestampAsOf", text).load(noon),
+        lambda: spark.sql(f"SELECT * FROM delta.`{noon}` TIMESTAMP AS OF '{text}'"),
+        lambda: made.cloneAtTimestamp(text, str(tmp_path / "clone"), isShallow=True).toDF(),
+        restored,
+    ]
+    for way in ways:
+        if version is None:
+            with pytest.raises(TimestampOutOfRangeError):
+                way()
+        else:
+            assert way().count() == version + 1
+
+
+def test_changes_begin_at_a_time_of_the_sessions_zone(spark: SparkSession, noon: str, tmp_path: Path) -> None:
+    assert _feed(spark, noon, "2024-01-01 04:00:00") == [0, 1]
+    assert _feed(spark, noon, "2024-01-01 05:00:00") == [1]
+    assert [r.id for r in DeltaTable.forPath(spark, noon).changes("2024-01-01 05:00:00").collect()] == [1]
+    stream = spark.readStream.format("delta").option("startingTimestamp", "2024-01-01 05:00:00").load(noon)
+    out = str(tmp_path / "out")
+    query = stream.writeStream.format("delta").option("checkpointLocation", f"{out}-marks")
+    query.trigger(availableNow=True).start(out).awaitTermination()
+    assert [r.id for r in spark.read.format("delta").load(out).collect()] == [1]

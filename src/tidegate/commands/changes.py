@@ -21,6 +21,7 @@ from tidegate.log.table_log import TableLog
 from tidegate.opening import milliseconds
 from tidegate.schema.types import LONG, STRING, TIMESTAMP, StructField, StructType
 from tidegate.spark.confs import conf
+from tidegate.spark.moments import in_utc
 from tidegate.spark.scan.change_files import CHANGE, FILES, TIME, VERSION, ChangeFiles
 from tidegate.spark.scan.native import FilePlanner, layout_of, live_rows
 
@@ -37,6 +38,10 @@ def changes_between(
             hint="Set startingVersion or startingTimestamp.",
             errorClass="DELTA_NO_START_FOR_CDC_READ",
         )
+    if isinstance(start, str):
+        start = in_utc(spark, start)
+    if isinstance(end, str):
+        end = in_utc(spark, end)
     beyond = conf(spark, "changeDataFeed.timestampOutOfRange.enabled", False)
     first = start if isinstance(start, int) else _first_after(log, latest, start, beyond)
     last = latest.version if end is None else end if isinstance(end, int) else _last_before(log, latest, end)

@@ -8,6 +8,7 @@ from os import PathLike
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.commands.changes import changes_between
+from tidegate.commands.marks import unmarked
 from tidegate.commands.narrowed import remember
 from tidegate.commands.options import READ, Options
 from tidegate.commands.retention import CONF, check_retention
@@ -16,6 +17,7 @@ from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.opening import open as open_table
 from tidegate.spark.confs import conf
+from tidegate.spark.moments import in_utc
 from tidegate.spark.scan.scans import scan
 
 
@@ -34,9 +36,8 @@ def _bound(given: Options, which: str) -> int | str | None:
     return timestamp if version is None else int(version)
 
 
-def snapshot_for(url: str | PathLike[str], options: Mapping[str, str]) -> Snapshot:
+def snapshot_for(spark: SparkSession, url: str | PathLike[str], given: Options) -> Snapshot:
     """The snapshot that the options of a read ask for."""
-    given = Options(options, READ)
     version, timestamp = given.get("versionAsOf"), given.get("timestampAsOf")
     if version is not None and timestamp is not None:
         raise OptionError(
@@ -48,6 +49,8 @@ def snapshot_for(url: str | PathLike[str], options: Mapping[str, str]) -> Snapsh
             f"versionAsOf is {version!r}; it is a whole number from 0 on.",
             errorClass="DELTA_VERSION_NOT_FOUND" if below_zero else "DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE",
         )
+    if timestamp is not None:
+        timestamp = in_utc(spark, timestamp)
     try:
         return open_table(url, version=None if version is None else int(version), timestamp=timestamp)
     except NotATableError as e:
@@ -70,7 +73,8 @@ def read(
 
     The options ``tidegate.where`` (SQL) and ``tidegate.columns`` (names apart by commas) say beforehand
     what is wanted, which is how files and columns are left out where Spark cannot tell us: on Connect,
-    and in places that it cannot open.
+    and in places that it cannot open. A mark at the end of the path (``@v12``) says which version is meant,
+    unless a table is called so.
     """
     given = Options(options or {}, READ)
     if given.flag("readChangeFeed"):
@@ -87,7 +91,18 @@ def read(
             _bound(given, "starting"),
             _bound(given, "ending"),
         )
-    snapshot = readable(snapshot_for(url, options or {}))
+    try:
+        snapshot = readable(snapshot_for(spark, url, given))
+    except NotATableError:
+        path, version, timestamp = unmarked(str(url))
+        if version is not None:
+            said = {"versionAsOf": version}
+        elif timestamp is not None:
+            said = {"timestampAsOf": timestamp}
+        else:
+            raise
+        _check_unsaid(given, str(url))
+        return read(spark, path, {**(options or {}), **said})
     columns = given.get("tidegate.columns")
     wanted = None if columns is None else _columns(snapshot, columns)
     latest = given.get("versionAsOf") is None and given.get("timestampAsOf") is None
@@ -96,6 +111,16 @@ def read(
     where = given.get("tidegate.where")
     frame = scan(spark, snapshot, where=where, columns=wanted, follow=latest)
     return frame if where is not None else remember(frame, spark, snapshot, wanted)
+
+
+def _check_unsaid(given: Options, path: str) -> None:
+    """A version is meant by a mark or by an option, not by both."""
+    for name in ("versionAsOf", "timestampAsOf"):
+        if given.get(name) is not None:
+            raise OptionError(
+                f"The version is said twice: by the option {name}, and at the end of the path {path}.",
+                errorClass="DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS",
+            )
 
 
 def _columns(snapshot: Snapshot, text: str) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from os import PathLike
 
 import pyarrow as pa
@@ -24,9 +25,9 @@ from tidegate.commands.write import STREAMING, write
 from tidegate.errors import NotATableError, OptionError, TidegateError
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
-from tidegate.opening import milliseconds
 from tidegate.spark.confs import log_at, session_defaults
 from tidegate.spark.jvm import is_connect
+from tidegate.spark.moments import in_utc
 from tidegate.spark.scan.scans import scan
 from tidegate.spark.stream import portable, source
 from tidegate.spark.stream.offsets import Limits
@@ -83,6 +84,8 @@ def read_stream(
 ) -> DataFrame:
     """The table at ``url`` as a stream: the rows it has, then those that are added."""
     given = stream_options(options or {})
+    if given.starting_timestamp is not None:
+        given = replace(given, starting_timestamp=in_utc(spark, given.starting_timestamp))
     log = TableLog.at(url)
     shape = readable(load(log))
     if is_connect(spark):
@@ -139,8 +142,6 @@ def stream_options(options: Mapping[str, str]) -> StreamOptions:
             "startingVersion and startingTimestamp exclude each other.",
             errorClass="DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET",
         )
-    if timestamp is not None:
-        milliseconds(timestamp)
     exclude = given.get("excludeRegex")
     try:
         re.compile(exclude or "")

@@ -19,6 +19,7 @@ from tidegate.doors import batch
 from tidegate.doors.hooks import original
 from tidegate.errors import OptionError, TidegateError
 from tidegate.spark.jvm import is_connect, pushing_filters
+from tidegate.spark.moments import in_utc
 
 FORMAT = "indextables"
 # What each session has been told of object stores: registered anew when that changes.
@@ -62,6 +63,8 @@ def read(spark: Any, where: str, options: dict[str, str]) -> Any:
     version, timestamp = folded.get("versionasof"), folded.get("timestampasof")
     if version is not None and not version.isdecimal():
         raise OptionError(f"versionAsOf is {version!r}; it is a whole number.")
+    if timestamp is not None:
+        timestamp = in_utc(spark, timestamp)
     table = Searchable.open(
         where, version=None if version is None else int(version), timestamp=timestamp, options=given
     )

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.commands import catalog
 from tidegate.commands.changes import changes_between
+from tidegate.commands.marks import unmarked
 from tidegate.commands.read import readable, within_retention
 from tidegate.commands.views import view as follow
 from tidegate.errors import OptionError, SqlSyntaxError, TidegateError
@@ -27,7 +28,7 @@ from tidegate.spark.catalog_references import serves_references
 from tidegate.spark.jvm import is_connect
 from tidegate.spark.scan.scans import scan
 from tidegate.sql import remote
-from tidegate.sql.nodes import TableRef, unmarked
+from tidegate.sql.nodes import TableRef
 from tidegate.sql.positions import Rewritten, told_back
 from tidegate.sql.references import Changes, Found, is_marked, keeps_text, references, replaced
 from tidegate.table.delta import DeltaTable
@@ -59,14 +60,17 @@ class Context:
 
         A folder that is called so is meant itself.
         """
-        what = found.what
-        if isinstance(what, Changes) or what.path is None or what.version or what.timestamp:
-            return found
-        path, version, timestamp = unmarked(what.path)
-        if (version is None and timestamp is None) or catalog.is_delta_table(self.spark, what.path):
-            return found
-        parts = (what.parts[0], path)
-        return replace(found, what=replace(what, parts=parts, version=version, timestamp=timestamp))
+        return found if isinstance(found.what, Changes) else replace(found, what=self.unmarked(found.what))
+
+    def unmarked(self, ref: TableRef) -> TableRef:
+        """``placed`` for the table itself."""
+        if ref.path is None or ref.version or ref.timestamp:
+            return ref
+        path, version, timestamp = unmarked(ref.path)
+        if (version is None and timestamp is None) or catalog.is_delta_table(self.spark, ref.path):
+            return ref
+        said = None if timestamp is None else f"'{timestamp}'"
+        return replace(ref, parts=(ref.parts[0], path), version=version, timestamp=said)
 
     def log(self, ref: TableRef) -> TableLog:
         return self.table(ref)._log

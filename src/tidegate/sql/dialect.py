@@ -14,8 +14,9 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from tidegate.commands.marks import marked
 from tidegate.errors import SqlSyntaxError, TidegateError
-from tidegate.sql.nodes import TableRef, marked
+from tidegate.sql.nodes import TableRef
 
 ErrorT = TypeVar("ErrorT", bound=TidegateError)
 _QUOTES = "'\"`"
@@ -313,7 +314,8 @@ class Walk:
         found = marked(token.text) if token is not None else None
         if found is not None:
             self.at += 1
-            return found
+            version, timestamp = found
+            return version, None if timestamp is None else f"'{timestamp}'"
         raise self.error("Expected a version such as @v12, or a timestamp such as @20240131120000000")
 
     def alias(self) -> str | None:

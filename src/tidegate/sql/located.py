@@ -10,10 +10,11 @@ from __future__ import annotations
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from sqlglot.tokenizer_core import TokenType
 
+from tidegate.commands.marks import unmarked
 from tidegate.commands.names import split_name
 from tidegate.errors import OptionError, PredicateError, SqlSyntaxError, TidegateError
 from tidegate.sql.dialect import at_offset, tokens_of
-from tidegate.sql.nodes import TableRef, unmarked
+from tidegate.sql.nodes import TableRef
 from tidegate.sql.references import Changes, Found, references
 
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from tidegate.commands.marks import marked
 from tidegate.sql.dialect import DeltaSpark, Walk, tokens_of
-from tidegate.sql.nodes import TableRef, marked
+from tidegate.sql.nodes import TableRef
 from tidegate.sql.positions import Rewritten, rewritten
 
 _FUNCTIONS = ("TABLE_CHANGES", "TABLE_CHANGES_BY_PATH")

@@ -27,6 +27,7 @@ from tidegate.log.table_log import TableLog
 from tidegate.schema.paths import split_path
 from tidegate.spark.analysis import doors
 from tidegate.spark.confs import conf, in_session, log_at
+from tidegate.spark.moments import in_utc
 from tidegate.table import frames, naming
 from tidegate.table.alterations import Alterations
 from tidegate.table.builder import DeltaTableBuilder
@@ -184,12 +185,14 @@ class DeltaTable(Alterations, Features):
         return self._restored(version=version)
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
-        """Make the table what it was at a time, ``yyyy-MM-dd`` or ``yyyy-MM-dd HH:mm:ss``."""
+        """Make the table what it was at a time of the session's zone: ``yyyy-MM-dd [HH:mm:ss]``."""
         if not isinstance(timestamp, str):
             raise ValueError(f"timestamp needs to be a string but got '{type(timestamp)}'.")
         return self._restored(timestamp=timestamp)
 
     def _restored(self, version: int | None = None, timestamp: str | None = None) -> DataFrame:
+        if timestamp is not None:
+            timestamp = in_utc(self._spark, timestamp)
         ignore = str(self._spark.conf.get("spark.sql.files.ignoreMissingFiles", "false")).lower() == "true"
         metrics = restore(
             self._log,
@@ -247,6 +250,8 @@ class DeltaTable(Alterations, Features):
         timestamp: str | None = None,
     ) -> DeltaTable:
         check_clone(target, shallow, replace, properties, version, timestamp)
+        if timestamp is not None:
+            timestamp = in_utc(self._spark, timestamp)
         place = naming.target(self._spark, target, replace=replace)
         with naming.entering(self._spark, place):
             cloning.clone(

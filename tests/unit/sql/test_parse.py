@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tidegate.commands.marks import unmarked
 from tidegate.errors import SqlSyntaxError
 from tidegate.sql import nodes
 from tidegate.sql.parse import Unreadable, parse
@@ -293,7 +294,7 @@ def test_a_comment_on_a_table_is_a_property() -> None:
     ("path", "expected"),
     [
         ("/a/t@v12", ("/a/t", "12", None)),
-        ("/a/t@20240131120000123", ("/a/t", None, "'2024-01-31 12:00:00.123'")),
+        ("/a/t@20240131120000123", ("/a/t", None, "2024-01-31 12:00:00.123")),
         ("/a/t@v", ("/a/t@v", None, None)),
         ("/a/t@2024", ("/a/t@2024", None, None)),
         ("s3://me@bucket/t", ("s3://me@bucket/t", None, None)),
@@ -301,7 +302,7 @@ def test_a_comment_on_a_table_is_a_property() -> None:
     ],
 )
 def test_a_mark_at_the_end_of_a_path(path: str, expected: tuple[str, str | None, str | None]) -> None:
-    assert nodes.unmarked(path) == expected
+    assert unmarked(path) == expected
 
 
 def test_show_drop_truncate() -> None:
