@@ -5,10 +5,11 @@ from __future__ import annotations
 from support import log_commands, log_dml
 from support.interleaving import Operation
 from support.log_commands import now
-from tidegate.commands.generate import FOLDER, MODE, generate
+from tidegate.commands.generate import MODE, generate
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
 from tidegate.storage.memory import MemoryStore
+from tidegate.transaction.manifests import FOLDER
 
 
 def _listed(store: MemoryStore) -> set[str]:

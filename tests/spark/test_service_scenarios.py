@@ -1,20 +1,28 @@
-"""Table services scenario by scenario, as Delta's own suites ask for them: RESTORE, CLONE, CONVERT."""
+"""Table services scenario by scenario, as Delta's suites ask for them: RESTORE, CLONE, CONVERT, GENERATE."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException, ParseException, UnsupportedOperationException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 import tidegate
 from support.dml import confs, feed, last
 from tidegate import DeltaTable
+from tidegate.errors import PropertyError
 
 pytestmark = pytest.mark.spark
+
+_TAKEN = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
+_MANIFESTS = "delta.compatibility.symlinkFormatManifest.enabled"
+_VECTORS = "delta.enableDeletionVectors"
 
 
 @pytest.fixture
@@ -119,6 +127,12 @@ def test_a_clone_by_name_knows_its_source_and_has_no_name_of_it(
     assert [p.name for p in Path(path).iterdir()] == ["_delta_log"]
     spark.sql("CREATE TABLE IF NOT EXISTS c SHALLOW CLONE delta.`/nowhere`")
     assert _rows(spark, "SELECT count(*) FROM c") == [(3,)]
+    taken = {f"CREATE TABLE IF NOT EXISTS delta.`{path}` SHALLOW CLONE s": _TAKEN}
+    _refused(spark, taken)
+    spark.sql("DELETE FROM s WHERE id = 0")
+    place = DeltaTable.forName(spark, "s").detail().collect()[0]["location"].removeprefix("file:")
+    spark.sql(f"CREATE TABLE delta.`{path}-then` SHALLOW CLONE delta.`{place}@v0`")
+    assert _rows(spark, f"SELECT count(*) FROM delta.`{path}-then`") == [(3,)]
 
 
 def test_a_clone_takes_the_place_of_a_table_of_another_format(spark: SparkSession, services: str) -> None:
@@ -146,7 +160,7 @@ def test_what_cannot_be_cloned_is_refused(spark: SparkSession, services: str, tm
             f"CREATE TABLE delta.`{free}` SHALLOW CLONE passing": "DELTA_CLONE_UNSUPPORTED_SOURCE",
             "CREATE TABLE c SHALLOW CLONE j": "DELTA_CLONE_UNSUPPORTED_SOURCE",
             "CREATE TABLE c SHALLOW CLONE none VERSION AS OF 0": "TABLE_OR_VIEW_NOT_FOUND",
-            f"CREATE TABLE delta.`{full}` SHALLOW CLONE s": "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
+            f"CREATE TABLE delta.`{full}` SHALLOW CLONE s": _TAKEN,
             f"REPLACE TABLE delta.`{free}` SHALLOW CLONE s": "DELTA_CANNOT_REPLACE_MISSING_TABLE",
             f"CREATE TABLE delta.`{free}` SHALLOW CLONE s LOCATION '{full}'": "DELTA_CLONE_AMBIGUOUS_TARGET",
             "CREATE OR REPLACE TABLE v SHALLOW CLONE s": "DELTA_ONLY_OPERATION",
@@ -199,6 +213,91 @@ def test_a_clone_of_a_parquet_table_has_the_partitions_of_the_catalog(
     spark.sql("CREATE TABLE c SHALLOW CLONE p")
     assert spark.table("c").dtypes == [("id", "bigint"), ("k", "bigint"), ("s", "string")]
     assert _rows(spark, "SELECT * FROM c WHERE s = '1'") == [(1, 1, "1"), (3, 1, "1")]
+
+
+def test_a_clone_of_a_parquet_table_is_what_the_catalog_says(
+    spark: SparkSession, services: str, tmp_path: Path
+) -> None:
+    columns = "SELECT id, cast(id % 2 AS string) AS k FROM range(4)"
+    spark.sql(f"CREATE TABLE p USING parquet PARTITIONED BY (k) TBLPROPERTIES ('mine' = '1') AS {columns}")
+    place = spark.sql("DESCRIBE EXTENDED p").where("col_name = 'Location'").collect()[0]["data_type"]
+    more = spark.sql("SELECT id, '2' AS k, 'x' AS inner, 'y' AS other FROM range(10, 12)")
+    more.write.partitionBy("k", "inner").mode("append").parquet(place)
+    spark.sql(f"ALTER TABLE p PARTITION (k = '1') SET LOCATION '{place}/k=2/inner=x'")
+    spark.sql("CREATE TABLE c SHALLOW CLONE p TBLPROPERTIES ('own' = '2')")
+    assert _rows(spark, "SELECT * FROM c") == _rows(spark, "SELECT * FROM p")
+    assert spark.table("c").dtypes == [("id", "bigint"), ("k", "string")]
+    assert spark.sql("DESCRIBE DETAIL c").collect()[0]["properties"] == {"mine": "1", "own": "2"}
+
+
+def test_a_clone_of_a_clone_needs_its_own_source_alone(
+    spark: SparkSession, table: str, tmp_path: Path
+) -> None:
+    spark.range(4).coalesce(1).write.format("delta").option("delta.enableDeletionVectors", "true").save(table)
+    spark.range(4, 6).coalesce(1).write.format("delta").mode("append").save(table)
+    DeltaTable.forPath(spark, table).delete("id = 0")
+    between, last_one = tmp_path / "between", str(tmp_path / "last")
+    DeltaTable.forPath(spark, table).clone(str(between), isShallow=True).clone(last_one, isShallow=True)
+    shutil.rmtree(between)
+    assert _rows(spark, f"SELECT * FROM delta.`{last_one}`") == [(1,), (2,), (3,), (4,), (5,)]
+    DeltaTable.forPath(spark, last_one).delete("id = 1")
+    assert _rows(spark, f"SELECT * FROM delta.`{last_one}`") == [(2,), (3,), (4,), (5,)]
+
+
+def test_a_clone_that_comes_home_keeps_its_files_from_vacuum(
+    spark: SparkSession, table: str, tmp_path: Path
+) -> None:
+    spark.range(4).coalesce(1).write.format("delta").option("delta.enableDeletionVectors", "true").save(table)
+    home, away = f"delta.`{table}`", f"delta.`{tmp_path}/away`"
+    spark.sql(f"DELETE FROM {home} WHERE id = 0")
+    spark.sql(f"CREATE TABLE {away} SHALLOW CLONE {home}")
+    spark.sql(f"DELETE FROM {away} WHERE id = 1")
+    spark.sql(f"DELETE FROM {home}")
+    spark.sql(f"REPLACE TABLE {home} SHALLOW CLONE {away}")
+    with confs(spark, retentionDurationCheck__enabled="false"):
+        for mode in ("FULL", "LITE"):
+            spark.sql(f"VACUUM {home} {mode} RETAIN 0 HOURS")
+            assert _rows(spark, f"SELECT * FROM {home}") == [(2,), (3,)]
+
+
+def test_a_clone_has_no_transactions_of_its_source(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    once = spark.range(1).write.format("delta").option("txnAppId", "app").option("txnVersion", 1)
+    once.save(table)
+    clone = str(tmp_path / "clone")
+    DeltaTable.forPath(spark, table).clone(clone, isShallow=True)
+    once.mode("append").save(table)
+    assert tidegate.open(table).version == 0
+    once.mode("append").save(clone)
+    assert tidegate.open(clone).version == 1
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_clone_has_the_features_that_its_properties_name(
+    spark: SparkSession, table: str, tmp_path: Path, exists: bool
+) -> None:
+    source = str(tmp_path / "source")
+    spark.range(2).write.format("delta").save(source)
+    if exists:
+        spark.range(0).write.format("delta").save(table)
+    named = {"delta.feature.deletionVectors": "supported", "delta.minWriterVersion": "7"}
+    DeltaTable.forPath(spark, source).clone(table, isShallow=True, replace=True, properties=named)
+    made = tidegate.open(table)
+    assert made.protocol.supports("deletionVectors")
+    assert made.properties == {}
+    assert not tidegate.open(source).protocol.supports("deletionVectors")
+
+
+def test_a_clone_maps_its_columns_as_its_source_does(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    spark.range(2).write.format("delta").option("delta.columnMapping.mode", "name").save(table)
+    source, copy = DeltaTable.forPath(spark, table), str(tmp_path / "copy")
+    for key, value in {"maxColumnId": "123", "mode": "id"}.items():
+        with pytest.raises(AnalysisException if key == "mode" else UnsupportedOperationException):
+            source.clone(copy, isShallow=True, properties={f"delta.columnMapping.{key}": value})
+        assert not Path(copy).exists()
+    with confs(spark, properties__defaults__columnMapping__mode="id"):
+        source.clone(copy, isShallow=True)
+    assert tidegate.open(copy).properties == tidegate.open(table).properties
+    assert _rows(spark, f"SELECT * FROM delta.`{copy}`") == [(0,), (1,)]
 
 
 # ---------------------------------------------------------------------------- CONVERT
@@ -279,3 +378,130 @@ def test_a_database_may_be_called_parquet(spark: SparkSession, table: str) -> No
         assert tidegate.open(table).version == 0
     finally:
         spark.sql("DROP DATABASE parquet CASCADE")
+
+
+@pytest.mark.parametrize("signs", ["%!@#$%^&*-", "?.+<_>|/", "_", "."])
+def test_files_whose_folders_spell_other_signs(spark: SparkSession, table: str, signs: str) -> None:
+    name, value = f"{signs}key{signs}", f"{signs}a{signs}{signs}value"
+    frame = spark.range(2).withColumn(name, F.lit(value))
+    frame.write.partitionBy(name).parquet(table)
+    DeltaTable.convertToDelta(spark, f"parquet.`{table}`", T.StructType().add(name, "string"))
+    found = spark.read.format("delta").load(table)
+    assert sorted(map(tuple, found.where(F.col(f"`{name}`") == value).collect())) == [(0, value), (1, value)]
+    assert found.where(F.col(f"`{name}`") == value[1:]).count() == 0
+
+
+def test_a_folder_within_a_partition_is_converted_alone(spark: SparkSession, table: str) -> None:
+    frame = spark.sql("SELECT id, id % 2 AS k, cast(id % 3 AS string) AS s FROM range(6)")
+    frame.write.partitionBy("k", "s").parquet(table)
+    inner = f"{table}/k=1/"
+    spark.sql(f"CONVERT TO DELTA parquet.`{inner}` PARTITIONED BY (s STRING)")
+    assert _rows(spark, f"SELECT * FROM delta.`{inner}`") == [(1, "1"), (3, "0"), (5, "2")]
+
+
+def test_a_table_converted_by_its_path_is_entered_by_its_name_later(
+    spark: SparkSession, services: str
+) -> None:
+    spark.sql("CREATE TABLE p USING parquet PARTITIONED BY (k) AS SELECT id, id % 2 AS k FROM range(4)")
+    place = spark.sql("DESCRIBE EXTENDED p").where("col_name = 'Location'").collect()[0]["data_type"]
+    spark.sql(f"CONVERT TO DELTA parquet.`{place}` PARTITIONED BY (k BIGINT)")
+    spark.sql("CONVERT TO DELTA services.p PARTITIONED BY (k BIGINT)")
+    assert spark.sql("DESCRIBE DETAIL p").collect()[0]["format"] == "delta"
+    for again in ("p", f"delta.`{place}`"):
+        spark.sql(f"CONVERT TO DELTA {again}")
+    assert _rows(spark, "SELECT * FROM p WHERE k = 1") == [(1, 1), (3, 1)]
+    assert tidegate.open(place).version == 0
+
+
+def test_a_table_of_files_has_the_sessions_defaults(spark: SparkSession, table: str) -> None:
+    spark.range(2).write.parquet(table)
+    with confs(spark, properties__defaults__appendOnly="true"):
+        DeltaTable.convertToDelta(spark, f"parquet.`{table}`")
+    assert tidegate.open(table).properties == {"delta.appendOnly": "true"}
+
+
+def test_files_of_several_schemas_are_read_as_one_table(spark: SparkSession, table: str) -> None:
+    for part, query in enumerate(("1048576 AS id", "cast(1 AS short) AS id", "2L AS other")):
+        spark.sql(f"SELECT {query}, '9' AS part").write.parquet(f"{table}/part={part}")
+    spark.sql(f"CONVERT TO DELTA parquet.`{table}` PARTITIONED BY (part INT)")
+    rows = {tuple(r) for r in spark.read.format("delta").load(table).select("part", "id", "other").collect()}
+    assert rows == {(0, 1048576, None), (1, 1, None), (2, None, 2)}
+
+
+# ---------------------------------------------------------------------------- GENERATE
+
+
+def _manifests(path: str) -> dict[str, list[str]]:
+    """The names of the files in each manifest, by the folder that the manifest is in."""
+    root = Path(path, "_symlink_format_manifest")
+    return {
+        str(f.parent.relative_to(root)): [line.rsplit("/", 1)[-1] for line in f.read_text().splitlines()]
+        for f in root.rglob("manifest")
+    }
+
+
+def _live(path: str) -> list[str]:
+    return sorted(tidegate.open(path).files().column("path").to_pylist())
+
+
+def test_manifests_follow_every_commit(spark: SparkSession, table: str) -> None:
+    for start in (0, 2):
+        frame = spark.range(start, start + 2).coalesce(1).write.format("delta").mode("append")
+        frame.option(_MANIFESTS, "true").save(table)
+    there = DeltaTable.forPath(spark, table)
+    assert _manifests(table) == {".": _live(table)}
+    steps: list[Callable[[], object]] = [
+        lambda: there.optimize().executeCompaction(),
+        lambda: there.restoreToVersion(0),
+        lambda: spark.range(0).write.format("delta").mode("overwrite").save(table),
+        lambda: there.restoreToVersion(1),
+    ]
+    for step in steps:
+        before = tidegate.open(table).version
+        step()
+        assert tidegate.open(table).version > before
+        assert _manifests(table) == {".": _live(table)}
+    there.setProperties({_MANIFESTS: "false"})
+    there.delete()
+    assert len(_manifests(table)["."]) == 2
+    there.setProperties({_MANIFESTS: "true"})
+    assert _manifests(table) == {".": []}
+
+
+def test_manifests_of_partitions_with_odd_names(spark: SparkSession, table: str) -> None:
+    frame = spark.createDataFrame([(1, "yes space"), (2, "库尔 勒"), (3, None)], "v int, `a/b.` string")
+    frame.coalesce(1).write.format("delta").partitionBy("a/b.").option(_MANIFESTS, "true").save(table)
+    name = "a%2Fb."
+    kept = {f"{name}=yes space", f"{name}=库尔 勒", f"{name}=__HIVE_DEFAULT_PARTITION__"}
+    assert _manifests(table).keys() == kept
+    spark.sql(f"DELETE FROM delta.`{table}` WHERE v = 2")
+    spark.sql(f"UPDATE delta.`{table}` SET `a/b.` = 'moved' WHERE v = 3")
+    assert _manifests(table).keys() == {f"{name}=yes space", f"{name}=moved"}
+    for place in Path(table).rglob("manifest"):
+        for line in place.read_text().splitlines():
+            assert Path(line.removeprefix("file:")).is_file()
+
+
+def test_manifests_and_vectors_exclude_each_other(spark: SparkSession, table: str) -> None:
+    there = DeltaTable.create(spark).location(table).addColumn("id", "long").execute()
+    spark.range(3).coalesce(1).write.format("delta").mode("append").save(table)
+    on, off = "true", "false"
+
+    def refused(properties: dict[str, str], why: str) -> None:
+        with pytest.raises(PropertyError) as caught:
+            there.setProperties(properties)
+        kind = f"DELTA_VIOLATE_TABLE_PROPERTY_VALIDATION_FAILED.{why}_WITH_INCREMENTAL_MANIFEST_GENERATION"
+        assert caught.value.errorClass == kind
+
+    both = "PERSISTENT_DELETION_VECTORS"
+    refused({_VECTORS: on, _MANIFESTS: on}, both)
+    there.setProperties({_MANIFESTS: on})
+    refused({_VECTORS: on}, both)
+    there.setProperties({_MANIFESTS: off, _VECTORS: on})
+    refused({_MANIFESTS: on}, both)
+    there.delete("id = 1")
+    there.setProperties({_VECTORS: off})
+    refused({_MANIFESTS: on}, "EXISTING_DELETION_VECTORS")
+    spark.sql(f"REORG TABLE delta.`{table}` APPLY (PURGE)")
+    there.setProperties({_MANIFESTS: on})
+    assert _manifests(table) == {".": _live(table)}

@@ -15,9 +15,9 @@ from support.arrow_rows import rows_of
 from support.index_victims import INDEX
 from support.log_commands import ALTERATIONS, MAKERS, ROWS, SERVICES, Work, fill
 from support.race_tables import aged
-from tidegate.commands.generate import FOLDER
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
+from tidegate.transaction.manifests import FOLDER
 
 FEATURES = {
     "delta.enableDeletionVectors": "true",

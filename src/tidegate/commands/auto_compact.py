@@ -1,4 +1,4 @@
-"""What follows a write: auto compaction, and the manifest that a table keeps up to date.
+"""What follows a write: auto compaction.
 
 ``after_write`` is called with a commit that has happened, so it never raises: what fails here is
 logged, and the next write tries again. Auto compaction takes the partitions the commit wrote into,
@@ -18,7 +18,6 @@ from tidegate import properties
 from tidegate.commands import bins as binning
 from tidegate.commands import optimize as optimizing
 from tidegate.commands.bins import Settings
-from tidegate.commands.generate import MODE, generate
 from tidegate.log.snapshot import Snapshot, read_commits
 from tidegate.log.table_log import TableLog
 from tidegate.spark.confs import conf, text
@@ -33,8 +32,6 @@ def after_write(spark: SparkSession, log: TableLog, committed: Committed | None)
     if committed is None:
         return
     try:
-        if committed.snapshot.metadata.property(properties.SYMLINK_MANIFEST):
-            generate(log, MODE)
         if wanted(spark, committed.snapshot) and is_occasion(spark, committed.snapshot):
             auto_compact(spark, log, committed)
     except Exception as e:

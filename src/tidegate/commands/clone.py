@@ -17,20 +17,21 @@ import pyarrow.compute as pc
 
 from tidegate import properties as props
 from tidegate.commands import clustering
-from tidegate.commands.detail import location
 from tidegate.commands.removes import with_data_change
 from tidegate.commands.retention import check_retention
-from tidegate.errors import MaintenanceRefusedError, TableExistsError
+from tidegate.errors import MaintenanceRefusedError, OptionError, TableExistsError
 from tidegate.files.deletion_vectors import relative_name
-from tidegate.files.paths import encode_path
+from tidegate.files.paths import encode_path, location
 from tidegate.log.actions import Action
 from tidegate.log.columns import DV_TYPE
+from tidegate.log.history import version_at
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
-from tidegate.opening import open as open_table
+from tidegate.opening import milliseconds
 from tidegate.protocol import negotiate
 from tidegate.protocol.protocol import Protocol
+from tidegate.transaction.manifests import check_kept
 from tidegate.transaction.pending import Operation
 from tidegate.transaction.transaction import Committed, Transaction, tracked
 
@@ -97,7 +98,9 @@ def clone(
 def snapshot_of(source: TableLog, version: int | None, timestamp: str | None) -> Snapshot:
     """The source as it is to be cloned."""
     if timestamp is not None:
-        return open_table(source.url, version=version, timestamp=timestamp)
+        if version is not None:
+            raise OptionError("A clone is of a version or of a time, not of both.", table=source.url)
+        version = version_at(source, milliseconds(timestamp))
     return load(source, version)
 
 
@@ -242,6 +245,7 @@ def cloned_metadata(source: Metadata, overrides: Mapping[str, str]) -> Metadata:
     asked = props.validate({k: str(v) for k, v in overrides.items()}, existing=kept)
     cloned = source.with_configuration({**kept, **asked})
     _check_mapping(source, cloned)
+    check_kept(cloned, None)
     return cloned
 
 

@@ -21,7 +21,6 @@ import pyarrow.parquet as pq
 from tidegate import properties as props
 from tidegate.commands import sink_log
 from tidegate.commands.clone import publish
-from tidegate.commands.detail import location
 from tidegate.commands.parquet_schemas import described, merged
 from tidegate.commands.table_names import hidden
 from tidegate.errors import (
@@ -31,7 +30,7 @@ from tidegate.errors import (
     TidegateError,
 )
 from tidegate.files import partitions
-from tidegate.files.paths import HIVE_DEFAULT_PARTITION, encode_path, unescape_path_name
+from tidegate.files.paths import HIVE_DEFAULT_PARTITION, encode_path, location, unescape_path_name
 from tidegate.log.actions import Add
 from tidegate.log.columns import ADD_SCHEMA, to_batch
 from tidegate.log.table_log import TableLog
@@ -341,19 +340,24 @@ def clone_parquet(
     target: TableLog,
     partition_schema: StructType | None = None,
     *,
+    known: Known | None = None,
     replace: bool = False,
     properties: Mapping[str, str] | None = None,
     if_not_exists: bool = False,
     called: str | None = None,
 ) -> dict[str, Any] | None:
-    """A table at ``target`` that refers to the parquet files below ``source``; the metrics of a clone."""
+    """A table at ``target`` that refers to the parquet files below ``source``; the metrics of a clone.
+
+    ``known`` is what a catalog says of them: it goes before what the files say.
+    """
     schema = inferred_partitions(source) if partition_schema is None else partition_schema
-    found = read_folder(source, schema, absolute=True)
+    found = read_folder(source, schema, known=known, absolute=True)
+    kept = {} if known is None else known.properties
     metadata = Metadata(
         id=str(uuid.uuid4()),
         schema_string=found.schema.to_json(),
         partition_columns=found.partition_columns,
-        configuration=props.validate(dict(properties or {})),
+        configuration=props.validate({**kept, **(properties or {})}),
     )
     name = called or f"parquet.`{location(source.url)}`"
     parameters = {"source": name, "sourceVersion": -1}

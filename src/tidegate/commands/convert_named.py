@@ -50,7 +50,7 @@ def convert(
     known = None
     if entry is not None:
         schema = _agreed(catalog_partitions(spark, entry), None if wanted is None else schema, entry)
-        known = _known(spark, entry, schema, log)
+        known = known_of(spark, entry, schema, log)
     count = convert_folder(log, schema, reading=reading, known=known, defaults=session_defaults(spark))
     if count == 0 and known is not None:
         _merge_properties(log, known, checks=conf(spark, "convert.metadataCheck.enabled", True))
@@ -93,7 +93,7 @@ def _parquet_entry(spark: SparkSession, name: str) -> Entry | None:
     return entry
 
 
-def _known(spark: SparkSession, entry: Entry, partitions: StructType, log: TableLog) -> Known:
+def known_of(spark: SparkSession, entry: Entry, partitions: StructType, log: TableLog) -> Known:
     """What the catalog says of a parquet table."""
     schema = None
     if conf(spark, "convert.useCatalogSchema", True):

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from tidegate.commands.clustering import clustering_columns, spelt
+from tidegate.files.paths import location
 from tidegate.log.snapshot import Snapshot
 
 
@@ -53,8 +54,3 @@ def elsewhere(
         "partitionColumns": None if partition_columns is None else list(partition_columns),
         "properties": dict(properties or {}),
     }
-
-
-def location(url: str) -> str:
-    """A table's address as Spark writes it."""
-    return f"file:{url}" if url.startswith("/") else url

@@ -1,23 +1,12 @@
-"""Manifests for engines that read lists of files: ``symlink_format_manifest``. No Spark is needed.
-
-One file per partition below ``_symlink_format_manifest``, with the absolute path of each live data
-file on a line. Manifests of partitions that are gone go too. A table whose files cannot be read
-without its log (deletion vectors, column mapping) has no manifest.
-"""
+"""GENERATE: manifests for engines that read lists of files. No Spark is needed."""
 
 from __future__ import annotations
 
-import pyarrow as pa
-
-from tidegate.commands.detail import location
-from tidegate.errors import MaintenanceRefusedError, OptionError
-from tidegate.files import partitions
-from tidegate.files.paths import decode_path, partition_directory, resolve_path
-from tidegate.log.snapshot import Snapshot, load
+from tidegate.errors import OptionError
+from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
-from tidegate.schema.mapping import mapping_mode
+from tidegate.transaction.manifests import write_manifests
 
-FOLDER = "_symlink_format_manifest"
 MODE = "symlink_format_manifest"
 
 
@@ -29,58 +18,4 @@ def generate(log: TableLog, mode: str) -> int:
             hint=f"The mode is {MODE}.",
             errorClass="DELTA_MODE_NOT_SUPPORTED",
         )
-    snapshot = load(log)
-    while True:
-        count = _write(snapshot)
-        latest = snapshot.update()
-        if latest.version == snapshot.version:
-            return count
-        # Who has committed meanwhile may have written the newer manifests before our older ones.
-        snapshot = latest
-
-
-def _write(snapshot: Snapshot) -> int:
-    """Write the manifests of one version, and take those away that it has not."""
-    _check(snapshot)
-    store = snapshot.log.store
-    manifests = manifests_of(snapshot)
-    for name, paths in manifests.items():
-        store.put(name, "".join(f"{p}\n" for p in paths).encode())
-    old = [f.name for f in store.list_from(FOLDER, recursive=True) if f.name not in manifests]
-    store.delete([n for n in old if not n.rsplit("/", 1)[-1].startswith(".")])
-    return len(manifests)
-
-
-def _check(snapshot: Snapshot) -> None:
-    if mapping_mode(snapshot.metadata) != "none":
-        raise MaintenanceRefusedError(
-            "The table maps its columns, so its files cannot be read by a list of them.",
-            table=snapshot.url,
-            errorClass="DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING",
-        )
-    vectors = snapshot.files(columns=["deletionVector"]).column("deletionVector")
-    if vectors.null_count < len(vectors):
-        raise MaintenanceRefusedError(
-            "Some files have deletion vectors, so a list of them would show deleted rows.",
-            table=snapshot.url,
-            hint="Purge them with REORG first.",
-            errorClass="DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS",
-        )
-
-
-def manifests_of(snapshot: Snapshot) -> dict[str, list[str]]:
-    """The paths in each manifest, by the manifest's name below the table."""
-    files = snapshot.files(columns=["path", "partitionValues"])
-    columns = snapshot.partition_columns
-    out: dict[str, list[str]] = {}
-    if not columns:
-        out[f"{FOLDER}/manifest"] = []
-    values = files.column("partitionValues").combine_chunks() if files.num_rows else pa.array([])
-    texts = [partitions.raw(values, c).to_pylist() for c in columns] if files.num_rows else []
-    root = location(snapshot.url)
-    for i, path in enumerate(files.column("path").to_pylist()):
-        directory = partition_directory([(c, texts[j][i]) for j, c in enumerate(columns)])
-        name = f"{FOLDER}/{directory}/manifest" if columns else f"{FOLDER}/manifest"
-        plain = decode_path(path) if resolve_path(path).absolute else f"{root}/{decode_path(path)}"
-        out.setdefault(name, []).append(plain)
-    return {name: sorted(paths) for name, paths in out.items()}
+    return write_manifests(load(log))

@@ -118,3 +118,8 @@ def partition_directory(values: Iterable[tuple[str, str | None]]) -> str:
         f"{escape_path_name(name)}={HIVE_DEFAULT_PARTITION if not value else escape_path_name(value)}"
         for name, value in values
     )
+
+
+def location(url: str) -> str:
+    """A table's address as Spark writes it."""
+    return f"file:{url}" if url.startswith("/") else url

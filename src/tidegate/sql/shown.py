@@ -12,9 +12,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidegate.commands import catalog, clustering
-from tidegate.commands.detail import detail, elsewhere, location
+from tidegate.commands.detail import detail, elsewhere
 from tidegate.commands.presence import is_folder
 from tidegate.errors import FileMissingError, NotATableError, SchemaInvalidError
+from tidegate.files.paths import location
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.schema.columns import default_columns, generated_columns, identity_columns

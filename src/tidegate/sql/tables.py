@@ -11,8 +11,8 @@ from pyspark.sql import types as T
 
 from tidegate.commands import catalog, named_writes, retention
 from tidegate.commands.clone import clone
-from tidegate.commands.convert import clone_parquet
-from tidegate.commands.convert_named import catalog_partitions
+from tidegate.commands.convert import Known, clone_parquet
+from tidegate.commands.convert_named import catalog_partitions, known_of
 from tidegate.commands.create import not_bucketed
 from tidegate.errors import (
     NotATableError,
@@ -56,7 +56,7 @@ def creates_ours(context: Context, node: nodes.Create) -> bool:
 def create(context: Context, node: nodes.Create) -> DataFrame:
     _check_clauses(context, node)
     exists = _exists(context, node)
-    if node.mode == "create" and node.if_not_exists and exists:
+    if node.mode == "create" and _leaves(node) and exists:
         return nothing(context) if node.clone is None else rows(context.spark, [], CLONE)
     _check_exists(node, exists)
     if node.clone is not None:
@@ -74,6 +74,11 @@ def create(context: Context, node: nodes.Create) -> DataFrame:
         builder = builder.clusterBy(*node.clustered)
     builder.execute()
     return nothing(context)
+
+
+def _leaves(node: nodes.Create) -> bool:
+    """Whether a table that is there is left as it is; to a path that is taken no clone is made even so."""
+    return node.if_not_exists and (node.clone is None or node.table.path is None)
 
 
 def _exists(context: Context, node: nodes.Create) -> bool:
@@ -190,8 +195,8 @@ def _create_as(context: Context, node: nodes.Create) -> DataFrame:
 
 def _clone(context: Context, node: nodes.Create) -> DataFrame:
     """SHALLOW CLONE of a Delta table, at a version if one is named, or of a folder of parquet files."""
-    source = node.clone
-    assert source is not None
+    assert node.clone is not None
+    source = context.unmarked(node.clone)
     if node.table.path is not None and node.location is not None:
         raise OptionError(
             f"Two paths say where the clone is to be: {node.table.path} and the location {node.location}.",
@@ -218,14 +223,17 @@ def _clone(context: Context, node: nodes.Create) -> DataFrame:
         )
     with naming.entering(context.spark, where):
         if files is not None:
+            place = log_at(context.spark, files)
+            partitions, known = _known(context, source, place)
             metrics = clone_parquet(
-                log_at(context.spark, files),
+                place,
                 log_at(context.spark, where.path),
-                _partitions(context, source),
+                partitions,
+                known=known,
                 called=called,
                 replace=node.mode != "create",
                 properties=node.properties,
-                if_not_exists=node.if_not_exists,
+                if_not_exists=_leaves(node),
             )
         else:
             metrics = clone(
@@ -237,7 +245,7 @@ def _clone(context: Context, node: nodes.Create) -> DataFrame:
                 else context.moment(source.timestamp, "DELTA_TIMESTAMP_INVALID"),
                 replace=node.mode != "create",
                 properties=node.properties,
-                if_not_exists=node.if_not_exists,
+                if_not_exists=_leaves(node),
                 within_retention=conf(context.spark, retention.CONF, False),
                 called=called,
             )
@@ -274,12 +282,15 @@ def _called(context: Context, source: nodes.TableRef) -> str | None:
     )
 
 
-def _partitions(context: Context, source: nodes.TableRef) -> StructType | None:
-    """The partition columns of a parquet table as the catalog has them; None of files at a path."""
-    if _parquet_path(source) is not None:
-        return None
-    entry = catalog.entry_of(context.spark, source.name)
-    return None if entry is None else catalog_partitions(context.spark, entry)
+def _known(
+    context: Context, source: nodes.TableRef, place: TableLog
+) -> tuple[StructType | None, Known | None]:
+    """The partition columns of a parquet table, and what else the catalog says; None of files at a path."""
+    entry = None if _parquet_path(source) is not None else catalog.entry_of(context.spark, source.name)
+    if entry is None:
+        return None, None
+    partitions = catalog_partitions(context.spark, entry)
+    return partitions, known_of(context.spark, entry, partitions, place)
 
 
 def field_of(column: nodes.ColumnDef) -> T.StructField:

@@ -24,6 +24,7 @@ from tidegate.protocol.protocol import Protocol
 from tidegate.schema.mapping import mapping_mode
 from tidegate.schema.names import check_feed_names, check_names, check_partition_types
 from tidegate.transaction.conflicts import only_identity_moved
+from tidegate.transaction.manifests import MANIFEST_PROPERTIES, check_kept
 from tidegate.transaction.pending import Changes
 from tidegate.transaction.upkeep import mapped, tracked
 
@@ -113,6 +114,7 @@ class Head:
         metadata = tracked(metadata)
         metadata.validate()
         self._check_names(metadata)
+        check_kept(metadata, None)
         if metadata.created_time is None:
             metadata = msgspec.structs.replace(metadata, created_time=self.log.clock())
         self._new_metadata, self._new_protocol = metadata, protocol
@@ -134,6 +136,8 @@ class Head:
         metadata = tracked(mapped(metadata.with_configuration(configuration), snapshot.metadata))
         metadata.validate()
         self._check_names(metadata)
+        if not asked.keys().isdisjoint(MANIFEST_PROPERTIES):
+            check_kept(metadata, snapshot)
         protocol = negotiate.check_requirements(metadata, protocol, registry) or protocol
         self._new_metadata = metadata
         if protocol != snapshot.protocol:

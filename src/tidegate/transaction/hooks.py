@@ -1,4 +1,4 @@
-"""What happens after a commit: checksum, compaction, checkpoint, cleanup.
+"""What happens after a commit: checksum, compaction, checkpoint, cleanup, manifests.
 
 The commit stands before the first hook runs, so a hook that fails is logged and nothing more; the
 next commit, checkpoint or cleanup makes up for it. A hook is a callable, registered, not imported:
@@ -21,6 +21,7 @@ from tidegate.log.compaction import write_compaction
 from tidegate.log.retention import clean_up
 from tidegate.log.settings import Settings
 from tidegate.log.snapshot import Snapshot
+from tidegate.transaction.manifests import write_manifests
 from tidegate.transaction.prepared import Prepared
 
 _log = logging.getLogger(__name__)
@@ -76,7 +77,14 @@ def compaction_hook(done: AfterCommit) -> None:
     write_compaction(snapshot.log, start, snapshot.version, actions)
 
 
-HOOKS: tuple[Hook, ...] = (checksum_hook, compaction_hook, checkpoint_hook)
+def manifest_hook(done: AfterCommit) -> None:
+    """Keep the manifests of a table that has some up to date."""
+    snapshot = done.snapshot
+    if properties.get(snapshot.metadata.configuration, properties.SYMLINK_MANIFEST):
+        write_manifests(snapshot)
+
+
+HOOKS: tuple[Hook, ...] = (checksum_hook, compaction_hook, checkpoint_hook, manifest_hook)
 
 
 def run(hooks: tuple[Hook, ...], done: AfterCommit) -> None:

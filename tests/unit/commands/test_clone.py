@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from support import log_dml
 from support.log_commands import now
 from support.tables import Clock
 from tidegate.commands.clone import clone
+from tidegate.errors import OptionError
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.storage.memory import MemoryStore
@@ -44,3 +47,12 @@ def test_rows_that_a_clone_brings_to_an_older_table_are_counted() -> None:
     clone(_table([1, 2, 3, 4]), target, replace=True)
     log_dml.run(target, log_dml.append([5]))
     assert _ids(load(target)) == [(0, 3), (4, 4)]
+
+
+def test_a_clone_of_a_time_reads_the_log_it_was_given() -> None:
+    source = _table([1], [2, 3])
+    target = TableLog(MemoryStore(), clock=now)
+    clone(source, target, timestamp=load(source, 0).timestamp.isoformat())
+    assert (load(target).num_files, load(source).num_files) == (0, 2)
+    with pytest.raises(OptionError):
+        clone(source, TableLog(MemoryStore(), clock=now), version=0, timestamp="2026-01-01")

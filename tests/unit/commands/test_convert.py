@@ -12,6 +12,7 @@ import pytest
 import tidegate
 from tidegate.commands.convert import Known, Reading, convert_folder
 from tidegate.errors import DataFileCorruptError, OptionError, SchemaInvalidError
+from tidegate.files.paths import partition_directory
 from tidegate.log.table_log import TableLog
 from tidegate.schema.types import INTEGER, STRING, StructField, StructType
 
@@ -122,3 +123,25 @@ def test_files_have_names_of_their_own_so_no_mapping_is_made(tmp_path: Path) -> 
         convert_folder(TableLog.at(tmp_path), defaults={"delta.columnMapping.mode": "name"})
     assert caught.value.errorClass == "DELTA_CONVERSION_UNSUPPORTED_COLUMN_MAPPING"
     assert not (tmp_path / "_delta_log").exists()
+
+
+def _spelt(path: Path, name: str, value: str) -> StructType:
+    """A file in a folder that spells a partition, and the partition's column."""
+    _file(path / partition_directory([(name, value)]) / "a.parquet", id=pa.array([1]))
+    return StructType((StructField(name, STRING),))
+
+
+@pytest.mark.parametrize("sign", [*" ,;{}()\n\t="])
+def test_names_that_tables_do_not_have_are_refused(tmp_path: Path, sign: str) -> None:
+    partition = _spelt(tmp_path, f"{sign}key{sign}", f"a{sign}value")
+    with pytest.raises(SchemaInvalidError) as caught:
+        convert_folder(TableLog.at(tmp_path), partition)
+    assert caught.value.errorClass == "DELTA_INVALID_PARTITION_COLUMN_NAME"
+    assert not (tmp_path / "_delta_log").exists()
+
+
+@pytest.mark.parametrize("signs", ["%!@#$%^&*-", "?.+<_>|/", "_", "."])
+def test_other_signs_are_as_the_folders_spell_them(tmp_path: Path, signs: str) -> None:
+    name, value = f"{signs}key{signs}", f"{signs}a{signs}{signs}value"
+    assert convert_folder(TableLog.at(tmp_path), _spelt(tmp_path, name, value)) == 1
+    assert dict(tidegate.open(tmp_path).files().column("partitionValues")[0].as_py()) == {name: value}

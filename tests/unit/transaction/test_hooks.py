@@ -86,7 +86,8 @@ def test_a_hook_that_fails_is_logged_and_the_others_run(at: int, caplog: pytest.
 def test_each_hook_may_be_the_one_that_fails(
     hook: Callable[[AfterCommit], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    table = everything(**{"delta.checkpointInterval": "1", "tidegate.logCompactionInterval": "2"})
+    asked = {"delta.checkpointInterval": "1", "tidegate.logCompactionInterval": "2"}
+    table = everything(**asked, **{"delta.compatibility.symlinkFormatManifest.enabled": "true"})
 
     def on_a_broken_store(done: AfterCommit) -> None:
         table.memory.fail_at(1, StorageError("disk full"), mutating=True)
@@ -328,9 +329,10 @@ def test_races_write_each_compaction_once_and_right() -> None:
 # ---------------------------------------------------------------------------- helpers of the module
 
 
-def test_the_registered_hooks_are_those_three_in_that_order() -> None:
-    # The checkpoint takes the ground from under the commits that a compaction needs: it comes last.
-    assert [h.__name__ for h in HOOKS] == ["checksum_hook", "compaction_hook", "checkpoint_hook"]
+def test_the_registered_hooks_are_those_in_that_order() -> None:
+    # The checkpoint takes the ground from under the commits that a compaction needs: it comes after it.
+    names = ["checksum_hook", "compaction_hook", "checkpoint_hook", "manifest_hook"]
+    assert [h.__name__ for h in HOOKS] == names
 
 
 def test_a_checksum_that_the_store_cannot_give_is_done_without() -> None:

@@ -435,6 +435,7 @@ def test_debug_traces_each_step_of_a_commit(caplog: pytest.LogCaptureFixture) ->
         "checksum_hook ran after version 2",
         "compaction_hook ran after version 2",
         "checkpoint_hook ran after version 2",
+        "manifest_hook ran after version 2",
     ]
 
 
