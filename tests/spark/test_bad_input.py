@@ -103,6 +103,8 @@ def test_an_option_that_is_like_none_is_left_alone(spark: SparkSession, existing
         ({"mergeSchema": "yes"}, "append", "true or false"),
         ({"txnAppId": "a"}, "append", "go together"),
         ({"txnAppId": "a", "txnVersion": "x"}, "append", "whole number"),
+        ({"txnAppId": "a", "txnVersion": str(1 << 63)}, "append", "64 bits"),
+        ({"replaceUsing": " , "}, "overwrite", "names no columns"),
         ({"partitionOverwriteMode": "sometimes"}, "overwrite", "static or dynamic"),
         ({"maxRecordsPerFile": "many"}, "append", "whole number"),
         ({"dataChange": "no"}, "append", "true or false"),

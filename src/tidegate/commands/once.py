@@ -19,6 +19,8 @@ from tidegate.transaction.transaction import Transaction
 
 _APP, _VERSION = "txnAppId", "txnVersion"
 _CONFS = {_APP: f"write.{_APP}", _VERSION: f"write.{_VERSION}"}
+# Readers of the log take its numbers for longs.
+_END = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,8 @@ class Once:
             )
         if app is None or version is None:
             return cls(spark)
-        if not version.strip().removeprefix("-").isdecimal():
-            raise OptionError(f"{names[_VERSION]} is {version!r}; it is a whole number.")
+        if not version.strip().removeprefix("-").isdecimal() or not -_END <= int(version) < _END:
+            raise OptionError(f"{names[_VERSION]} is {version!r}; it is a whole number of 64 bits.")
         return cls(spark, app, int(version), from_session)
 
     def is_done(self, transaction: Transaction) -> bool:

@@ -152,6 +152,13 @@ class Matching:
             except AnalysisException as e:
                 raise _named(e, self.on) from e
             return
+        if not self.using:
+            # Without a column to differ in, every row would match.
+            raise OptionError(
+                "replaceUsing names no columns.",
+                hint="Name at least one that the data and the table both have.",
+                errorClass="UNRESOLVED_INSERT_REPLACE_USING_COLUMN",
+            )
         theirs = {n.lower() for n in source.columns}
         missing = [c for c in self.using if snapshot.schema.field(c) is None or c.lower() not in theirs]
         if missing:
