@@ -16,11 +16,14 @@ from tidegate import DeltaTable
 from tidegate.commands.merge.source import Source
 from tidegate.errors import (
     ConcurrentAppendException,
+    ConcurrentDeleteReadException,
     InvariantViolationException,
     OptionError,
     PredicateError,
     TidegateError,
 )
+from tidegate.sql import rows as sql_rows
+from tidegate.sql.context import Context
 
 pytestmark = pytest.mark.spark
 Rows = Callable[..., list[tuple[Any, ...]]]
@@ -347,6 +350,30 @@ def test_a_value_that_is_asked_of_the_table_itself_has_read_it(
             spark.sql(f"UPDATE {t} SET v = (SELECT max(v) FROM {t}) WHERE id = 2")
     spark.sql(f"UPDATE {t} SET v = (SELECT max(v) FROM {t}) + id WHERE id = 2")
     assert rows(table, "id = 2") == [(2, 52)]
+
+
+def test_a_statement_begins_before_its_query_is_planned(
+    spark: SparkSession, table: str, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(spark.range(1).selectExpr("id", "id AS v"), table, {})
+    t = f"delta.`{table}`"
+    planned = sql_rows.query
+
+    def then_another(context: Context, text: str) -> DataFrame:
+        frame = planned(context, text)
+        spark.sql(f"UPDATE {t} SET v = v + 1")
+        return frame
+
+    for statement in (
+        f"INSERT INTO {t} SELECT id + 1, v FROM {t}",
+        f"MERGE INTO {t} t USING (SELECT id, v + 1 AS more FROM {t}) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET v = s.more",
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(sql_rows, "query", then_another)
+            with pytest.raises((ConcurrentAppendException, ConcurrentDeleteReadException)):
+                spark.sql(statement)
+    assert rows(table) == [(0, 2)]
 
 
 # ---------------------------------------------------------------------------- tables that are replaced

@@ -55,9 +55,11 @@ class Watch:
         return {"executionTimeMs": total, **self.marks}
 
 
-def begin(log: TableLog, *, removes: bool = True) -> tuple[Transaction, Snapshot]:
-    """A transaction on a table that is there and whose rows may be changed."""
-    transaction = Transaction.begin(log)
+def begin(
+    log: TableLog, *, removes: bool = True, base: Snapshot | None = None
+) -> tuple[Transaction, Snapshot]:
+    """A transaction on a table that is there and whose rows may be changed, ``base`` or as it is now."""
+    transaction = Transaction.begin(log) if base is None else Transaction(log, base)
     snapshot = transaction.snapshot
     if snapshot is None:
         raise NotATableError("There is no table here.", table=log.url)

@@ -25,6 +25,7 @@ from tidegate.commands.once import Once
 from tidegate.commands.options import WRITE, Options, table_properties
 from tidegate.commands.removes import with_data_change
 from tidegate.errors import MetadataChangedException, OptionError, SchemaInvalidError, TableExistsError
+from tidegate.log.snapshot import Snapshot
 from tidegate.metadata import Metadata
 from tidegate.schema.columns import filled_columns
 from tidegate.schema.types import StructType
@@ -62,11 +63,13 @@ def write(
     defaults: Mapping[str, str] | None = None,
     operation: Operation | None = None,
     saved: Saved | None = None,
+    base: Snapshot | None = None,
 ) -> Committed | None:
     """Write ``frame`` to the table at ``url``; None if nothing is to be done, or nothing has changed.
 
     ``operation`` is what the history says was done, an ordinary write by default; a table that is ``saved``
-    under its name once more is told as one that was replaced.
+    under its name once more is told as one that was replaced. What others commit after ``base`` has come
+    between; without it, what they commit from now on.
     """
     mode = mode.lower()
     if mode not in MODES:
@@ -76,13 +79,19 @@ def write(
     once = Once.of(frame.sparkSession, given)
     properties = {**table_properties(frame.sparkSession, options), **(properties or {})}
     for turn in itertools.count(1):
-        transaction = Transaction.begin(log_at(frame.sparkSession, url), defaults=defaults)
+        log = log_at(frame.sparkSession, url)
+        transaction = (
+            Transaction.begin(log, defaults=defaults)
+            if base is None or turn > 1
+            else Transaction(log, base, defaults=defaults)
+        )
         work = _Write(frame, transaction, mode, given, once, saved)
         try:
             return work.run(partition_by, properties, operation)
         except MetadataChangedException:
-            # Another writer took the numbers of an identity column; nothing of ours is visible.
-            if turn >= _TURNS or not work.numbers_rows:
+            # Another writer took the numbers of an identity column; nothing of ours is visible. Rows that
+            # were read from the table are those of before.
+            if turn >= _TURNS or not work.numbers_rows or work.reads_itself:
                 raise
     raise AssertionError
 
@@ -154,6 +163,7 @@ class _Write:
         self.once = once
         self.saved = saved
         self.numbers_rows = False
+        self.reads_itself = False
 
     def run(
         self,
@@ -180,7 +190,8 @@ class _Write:
         else:
             _create(transaction, data, partition_by, properties)
         self._check_partitions()
-        if exists and reads_newest(self.frame, transaction.log.url):
+        self.reads_itself = exists and reads_newest(self.frame, transaction.log.url)
+        if self.reads_itself:
             transaction.read_table()
         refuse_reserved(self.frame.columns, transaction.metadata.schema)
         check_explicit(transaction.metadata, self.frame.columns)

@@ -79,6 +79,7 @@ def insert(context: Context, node: nodes.Insert) -> DataFrame:
         mode="overwrite" if overwrite else "append",
         options=options,
         defaults=session_defaults(context.spark),
+        base=snapshot,
     )
     return nothing(context)
 
@@ -257,16 +258,18 @@ def truncate(context: Context, node: nodes.Truncate) -> DataFrame:
 
 
 def merge(context: Context, node: nodes.Merge) -> DataFrame:
+    table = context.table(node.table)
+    # Before the source is planned, which may read this very table.
+    snapshot = load(table._log)
     source = query(context, f"{node.common}SELECT * FROM {node.source}")
     named = _source_ref(node.source)
     alias = node.source_alias or (None if named is None or named.path is not None else named.parts[-1])
     if alias is not None:
         source = source.alias(alias)
-    table = context.table(node.table)
-    schema = load(table._log).schema
     short = _shortened(context, node, *([named] if named is not None else []))
     target = node.alias or _last(node)
     builder = (table.alias(target) if target is not None else table).merge(source, short(node.on))
+    builder = builder._since(snapshot)
     if node.evolution:
         builder = builder.withSchemaEvolution()
     for clause in node.clauses:
@@ -274,7 +277,9 @@ def merge(context: Context, node: nodes.Merge) -> DataFrame:
         if clause.values is not None:
             where = "SET assigns" if clause.action == "update" else "INSERT names"
             _once([c for c, _ in clause.values], where, set_twice(clause.action.upper()))
-            values = defaults.in_assignments([(short(c), short(v)) for c, v in clause.values], schema)
+            values = defaults.in_assignments(
+                [(short(c), short(v)) for c, v in clause.values], snapshot.schema
+            )
         condition = None if clause.condition is None else short(clause.condition)
         match (clause.kind, clause.action):
             case ("matched", "delete"):

@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from tidegate.commands.merge import merge
 from tidegate.commands.merge.clauses import Action, Clause, When
+from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
 from tidegate.spark.analysis import doors
 from tidegate.table.values import checked, checked_values
@@ -36,6 +37,7 @@ class DeltaMergeBuilder:
         condition: str | Column,
         clauses: tuple[Clause, ...] = (),
         evolves: bool = False,
+        base: Snapshot | None = None,
     ) -> None:
         if source is None:
             raise ValueError("'source' in merge cannot be None")
@@ -51,6 +53,7 @@ class DeltaMergeBuilder:
         self._condition = condition
         self._clauses = clauses
         self._evolves = evolves
+        self._base = base
 
     def whenMatchedUpdate(self, condition: Condition = None, set: Values = None) -> DeltaMergeBuilder:
         """Set columns of a row that matches; values see both sides."""
@@ -96,9 +99,14 @@ class DeltaMergeBuilder:
             self._clauses,
             alias=self._alias,
             evolves=self._evolves,
+            base=self._base,
         )
         row = (done.affected, done.updated, done.deleted, done.inserted)
         return self._spark.createDataFrame([row], _RESULT)
+
+    def _since(self, base: Snapshot) -> DeltaMergeBuilder:
+        """A MERGE of a source that was planned when the table was ``base``."""
+        return self._again(base=base)
 
     def _with(
         self, when: When, action: Action, condition: Condition, values: Values = None
@@ -106,5 +114,10 @@ class DeltaMergeBuilder:
         return self._again(clauses=(*self._clauses, Clause(when, action, checked(condition), values)))
 
     def _again(self, **changes: Any) -> DeltaMergeBuilder:
-        known: dict[str, Any] = {"clauses": self._clauses, "evolves": self._evolves, **changes}
+        known: dict[str, Any] = {
+            "clauses": self._clauses,
+            "evolves": self._evolves,
+            "base": self._base,
+            **changes,
+        }
         return DeltaMergeBuilder(self._spark, self._log, self._alias, self._source, self._condition, **known)

@@ -74,16 +74,18 @@ def merge(
     *,
     alias: str | None = None,
     evolves: bool = False,
+    base: Snapshot | None = None,
 ) -> Merged:
     """Merge ``source`` into the table, which goes by ``alias`` in conditions and values.
 
-    Where Spark loses rows of the source that were read, all of it begins again, on the table as it is then.
+    What others commit after ``base`` has come between; without it, what they commit from now on.
+    Where Spark loses rows of the source that were read, all of it begins again.
     """
     check_order(clauses)
     once = Once.of(spark)
     for left in reversed(range(max(1, conf(spark, "merge.materializeSource.maxAttempts", _ATTEMPTS)))):
         try:
-            return _merged(once, log, source, condition, clauses, alias, evolves=evolves)
+            return _merged(once, log, base, source, condition, clauses, alias, evolves=evolves)
         except Exception as e:
             if not left or not lost_rows(e):
                 raise
@@ -94,6 +96,7 @@ def merge(
 def _merged(
     once: Once,
     log: TableLog,
+    base: Snapshot | None,
     source: DataFrame,
     condition: str | Column,
     clauses: Sequence[Clause],
@@ -104,7 +107,7 @@ def _merged(
     watch = rows.Watch()
     spark = once.spark
     only_inserts = all(c.action == "insert" for c in clauses)
-    transaction, snapshot = rows.begin(log, removes=not only_inserts)
+    transaction, snapshot = rows.begin(log, removes=not only_inserts, base=base)
     name = alias or TARGET
     evolves = evolves or conf(spark, "schema.autoMerge.enabled", False)
     if not snapshot.schema.fields and not evolves:
