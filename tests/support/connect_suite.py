@@ -106,5 +106,7 @@ CLASSIC_ONLY: dict[str, str] = {
     "test_view_targets.py::test_a_view_of_the_whole_table_is_the_table": _VIEWS,
     "test_view_targets.py::test_a_view_under_other_names_is_changed_in_its_own_words": _VIEWS,
     "test_view_targets.py::test_a_view_of_some_columns_knows_no_others": _VIEWS,
+    "test_view_targets.py::test_names_that_are_not_the_views_columns_stay_as_they_are": _VIEWS,
+    "test_view_targets.py::test_a_view_of_a_frame_keeps_the_order_of_its_columns": _VIEWS,
     "test_view_targets.py::test_a_view_that_is_more_than_columns_of_the_table_is_refused_by_name": _VIEWS,
 }

@@ -65,7 +65,9 @@ def _followed(plan: Any, table: Any, origin: Origin) -> Behind:
         elif not children or (kind != "SubqueryAlias" and not (kind == "View" and node.isTempView())):
             return Behind(origin.table, obstacle=f"more than a choice of columns ({kind})")
         node = children[0]
-    names = {a.exprId().id(): str(a.name()) for a in _listed(node.output())}
+    # The same result may have other names: a selection that does nothing but rename is the scan's own then.
+    same = zip(_listed(node.output()), _listed(table.output()), strict=True)
+    names = {a.exprId().id(): str(column.name()) for a, column in same}
     columns = []
     for name, key in shown:
         at = now[key]
@@ -78,8 +80,11 @@ def _column(expression: Any) -> int | None:
     kind = expression.dataType()
     while str(expression.getClass().getSimpleName()) in ("Alias", "Cast"):
         expression = expression.child()
+        if not expression.dataType().equals(kind):
+            # A cast there and back may lose something on its way.
+            return None
     is_column = str(expression.getClass().getSimpleName()) == "AttributeReference"
-    return expression.exprId().id() if is_column and expression.dataType().equals(kind) else None
+    return expression.exprId().id() if is_column else None
 
 
 def _listed(found: Any) -> list[Any]:

@@ -19,6 +19,13 @@ from tidegate.sql.positions import Rewritten, rewritten
 
 _FUNCTIONS = ("TABLE_CHANGES", "TABLE_CHANGES_BY_PATH")
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
+_OPEN, _CLOSE = TokenType.L_PAREN, TokenType.R_PAREN
+# What begins a query behind a parenthesis.
+_QUERIES = (TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES, TokenType.TABLE)
+# A function has a parenthesis behind it, the type of a literal its text.
+_BEHIND_OTHERS = (_OPEN, TokenType.STRING)
+# Before types and aliases, and before the unit of an interval.
+_BEFORE_OTHERS = (TokenType.ALIAS, TokenType.DCOLON, TokenType.STRING, TokenType.NUMBER)
 
 
 @dataclass(frozen=True)
@@ -196,26 +203,64 @@ def without_qualifiers(text: str, names: Sequence[tuple[str, ...]]) -> str:
 
 
 def with_columns(text: str, names: Mapping[str, str], alias: str) -> str:
-    """``text`` with columns called otherwise, bare or behind the alias; fields and functions stay."""
+    """``text`` with columns of the row called otherwise, bare or behind the alias, under which they are put.
+
+    Fields, functions, types, names behind AS and variables of lambdas stay, and so do subqueries: those that
+    know of the row are not served.
+    """
     tokens = tokens_of(text)
+    others = _bound(tokens)
     out, at = [], 0
     for i, token in enumerate(tokens):
         new = names.get(token.text.casefold())
-        if new is None or not _is_name(token) or not _begins_column(tokens, i, alias):
+        if new is None or i in others or not _is_name(token) or not _begins_column(tokens, i, alias):
             continue
-        out.append(text[at : token.start] + "`" + new.replace("`", "``") + "`")
+        # A variable of a lambda may have the new name, which is no column's then unless it is qualified.
+        behind = i > 0 and tokens[i - 1].token_type is TokenType.DOT
+        parts = (new,) if behind else (alias, new)
+        out.append(text[at : token.start] + ".".join("`" + p.replace("`", "``") + "`" for p in parts))
         at = token.end + 1
     return "".join([*out, text[at:]])
 
 
 def _begins_column(tokens: Sequence[Token], i: int, alias: str) -> bool:
-    """Whether the name here is a column's own, and no field, function or qualifier."""
-    if i + 1 < len(tokens) and tokens[i + 1].token_type is TokenType.L_PAREN:
+    """Whether the name here is a column's own, and no field, function, qualifier, type, alias or unit."""
+    before = tokens[i - 1].token_type if i else None
+    behind = tokens[i + 1].token_type if i + 1 < len(tokens) else None
+    if behind in _BEHIND_OTHERS or before in _BEFORE_OTHERS:
         return False
-    if i == 0 or tokens[i - 1].token_type is not TokenType.DOT:
+    if before is not TokenType.DOT:
         return True
-    before = i >= 3 and tokens[i - 3].token_type is TokenType.DOT
-    return not before and tokens[i - 2].text.casefold() == alias.casefold()
+    deeper = i >= 3 and tokens[i - 3].token_type is TokenType.DOT
+    return not deeper and tokens[i - 2].text.casefold() == alias.casefold()
+
+
+def _bound(tokens: Sequence[Token]) -> set[int]:
+    """Where names are not the row's: in subqueries, and variables of lambdas in their bodies."""
+    out: set[int] = set()
+    for i, token in enumerate(tokens):
+        if token.token_type is TokenType.ARROW:
+            start = i - 1
+            while tokens[i - 1].token_type is TokenType.R_PAREN and tokens[start].token_type is not _OPEN:
+                start -= 1
+            variables = {t.text.casefold() for t in tokens[start:i]}
+            body = range(start, _end(tokens, i + 1, TokenType.COMMA))
+            out.update(j for j in body if tokens[j].text.casefold() in variables)
+        elif token.token_type in _QUERIES and i and tokens[i - 1].token_type is _OPEN:
+            out.update(range(i, _end(tokens, i)))
+    return out
+
+
+def _end(tokens: Sequence[Token], i: int, or_at: TokenType | None = None) -> int:
+    """Where what begins here ends: at the parenthesis that closes it, or sooner at a token like ``or_at``."""
+    depth = 0
+    while i < len(tokens):
+        kind = tokens[i].token_type
+        if depth == 0 and kind in (_CLOSE, or_at):
+            break
+        depth += {_OPEN: 1, _CLOSE: -1}.get(kind, 0)
+        i += 1
+    return i
 
 
 def _qualifier(tokens: Sequence[Token], i: int, names: Sequence[tuple[str, ...]]) -> int:

@@ -16,8 +16,10 @@ from tidegate.commands import catalog, views
 from tidegate.errors import NotATableError, SchemaInvalidError, TidegateError
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
+from tidegate.schema.paths import join_path, split_path
+from tidegate.schema.types import StructType
 from tidegate.spark.catalog import is_made_of_frame
-from tidegate.spark.expressions import analysed, quote
+from tidegate.spark.expressions import analyse, analysed, quote
 from tidegate.spark.jvm import is_connect
 from tidegate.spark.view_plans import Behind, behind
 from tidegate.sql import nodes
@@ -35,7 +37,8 @@ _OBSTACLES = {
 class ViewTarget:
     """A statement on a view as one on the table behind it, and what the view calls columns.
 
-    ``view`` is None of a global one, which others may look at too.
+    ``view`` is None of a global one, which others may look at too; ``columns`` are None of one that shows the
+    table as it is.
     """
 
     view: str | None
@@ -72,11 +75,13 @@ def view_target(context: Context, node: nodes.Statement) -> ViewTarget | None:
     found = behind(context.spark, ref.name)
     if found is None:
         return None
-    columns = _columns(found, node)
+    schema = load(TableLog.at(found.table)).schema
+    columns = _columns(found, node, schema)
     on = _on(node, found.table)
-    if columns is not None:
+    if not _is_whole(columns, schema):
         on = _in_words_of_table(context, node, on, columns)
-    return ViewTarget(name, found.table, on, columns)
+    as_it_is = columns == tuple((name, name) for name in schema.names)
+    return ViewTarget(name, found.table, on, None if as_it_is else columns)
 
 
 def _is_view(context: Context, ref: nodes.TableRef) -> bool:
@@ -94,26 +99,28 @@ def _on(node: Changing, location: str) -> Changing:
     return replace(node, table=ref, alias=node.alias or node.table.parts[-1])
 
 
-def _columns(found: Behind, node: Changing) -> tuple[tuple[str, str], ...] | None:
-    """What the view calls the columns that it shows; None where it is the whole table under its own names."""
+def _columns(found: Behind, node: Changing, schema: StructType) -> tuple[tuple[str, str], ...]:
+    """What the view calls the columns that it shows; refused where the statement cannot go through it."""
     what = type(node).__name__.upper()
     if found.obstacle is not None:
         raise _refused(node, what, f"it holds {found.obstacle}", _OBSTACLES.get(found.obstacle))
-    schema = load(TableLog.at(found.table)).schema
     computed = [name for name, column in found.columns if column is None]
     if computed:
         new = any(schema.field(name) is None for name in computed)
         named = "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS" if what == "MERGE" else "DELTA_CANNOT_RESOLVE_COLUMN"
         raise _refused(node, what, f"{', '.join(computed)} is computed", named if new else None)
     columns = tuple((name, column) for name, column in found.columns if column is not None)
-    own = all(name.casefold() == column.casefold() for name, column in columns)
-    if own and len(columns) == len(schema.fields):
-        return None
-    if what == "MERGE":
+    if what == "MERGE" and not _is_whole(columns, schema):
         raise _refused(node, what, "it does not show every column under its own name", None)
     if len({column for _, column in columns}) < len(columns):
         raise _refused(node, what, "it shows a column twice", None)
     return columns
+
+
+def _is_whole(columns: tuple[tuple[str, str], ...], schema: StructType) -> bool:
+    """Whether every column of the table is shown under its own name, in whatever order."""
+    own = all(name.casefold() == column.casefold() for name, column in columns)
+    return own and len(columns) == len(schema.fields)
 
 
 def _refused(node: Changing, what: str, why: str, error_class: str | None) -> TidegateError:
@@ -133,29 +140,31 @@ def _in_words_of_table(
     alias = node.alias or ""
     frame = context.spark.table(given.table.name).alias(alias)
     names = {name.casefold(): column for name, column in columns}
+    others = {name: column for name, column in names.items() if name != column.casefold()}
     where = node.where
     if where is not None:
         analysed(frame, where, type(node).__name__.upper())
-        where = with_columns(where, names, alias)
+        where = with_columns(where, others, alias)
     if isinstance(node, nodes.Delete):
         return replace(node, where=where)
-    return replace(node, where=where, set=_assignments(node, names, alias))
-
-
-def _assignments(node: nodes.Update, names: Mapping[str, str], alias: str) -> tuple[tuple[str, str], ...]:
-    out = []
+    values = []
     for target, value in node.set:
-        renamed = with_columns(target, names, alias)
-        if renamed == target and not _is_shown(target, names, alias):
-            raise SchemaInvalidError(
-                f"UPDATE sets the column {target}, which the view lacks; it has {', '.join(names)}.",
-                errorClass="UNRESOLVED_COLUMN.WITH_SUGGESTION",
-            )
-        out.append((renamed, with_columns(value, names, alias)))
-    return tuple(out)
+        if value.strip().upper() != "DEFAULT":
+            # A value names no more than the view shows either.
+            analyse(frame.select(F.expr(value)))
+        values.append((_target(target, names, alias), with_columns(value, others, alias)))
+    return replace(node, where=where, set=tuple(values))
 
 
-def _is_shown(target: str, names: Mapping[str, str], alias: str) -> bool:
-    bare = target.split(".")
-    first = bare[1] if len(bare) > 1 and bare[0].casefold() == alias.casefold() else bare[0]
-    return first.strip("`").casefold() in names
+def _target(name: str, names: Mapping[str, str], alias: str) -> str:
+    """What UPDATE sets, in the table's words."""
+    path = split_path(name)
+    if len(path) > 1 and path[0].casefold() == alias.casefold() and path[1].casefold() in names:
+        path = path[1:]
+    column = names.get(path[0].casefold())
+    if column is None:
+        raise SchemaInvalidError(
+            f"UPDATE sets the column {name}, which the view lacks; it has {', '.join(names)}.",
+            errorClass="UNRESOLVED_COLUMN.WITH_SUGGESTION",
+        )
+    return join_path((column, *path[1:]))

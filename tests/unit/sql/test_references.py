@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.sql.positions import Rewritten
-from tidegate.sql.references import Changes, references, replaced
+from tidegate.sql.references import Changes, references, replaced, with_columns
 
 
 def rewritten(text: str) -> str:
@@ -93,3 +93,31 @@ _QUERY = st.builds(
 @given(st.lists(_QUERY, min_size=1, max_size=3).map(" UNION ALL ".join))
 def test_a_query_that_does_not_speak_of_delta_stays_byte_for_byte(text: str) -> None:
     assert rewritten(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("y + v.y + V.`Y`", "`v`.`x` + v.`x` + V.`x`"),
+        ("s.y + v.s.y + y(1)", "s.y + v.s.y + y(1)"),
+        ("a - b", "`v`.`b` - `v`.`a`"),
+        # What a subquery names is its own.
+        ("y + (SELECT max(y) FROM y)", "`v`.`x` + (SELECT max(y) FROM y)"),
+        ("((WITH q AS (SELECT y) SELECT y)) + y", "((WITH q AS (SELECT y) SELECT y)) + `v`.`x`"),
+        # So is the variable of a lambda, as far as the lambda goes.
+        ("transform(y, y -> y + a) || y", "transform(`v`.`x`, y -> y + `v`.`b`) || `v`.`x`"),
+        ("f(m, (y, a) -> (y, a), y)", "f(m, (y, a) -> (y, a), `v`.`x`)"),
+        ("transform(m, x -> x + y)", "transform(m, x -> x + `v`.`x`)"),
+        # Types, aliases and units are no columns.
+        ("date < DATE '2020-01-01'", "`v`.`d` < DATE '2020-01-01'"),
+        ("CAST(y AS date) = date::date", "CAST(`v`.`x` AS date) = `v`.`d`::date"),
+        ("struct(1 AS a, b AS b)", "struct(1 AS a, `v`.`a` AS b)"),
+        (
+            "date + INTERVAL 1 day + INTERVAL '1' day + day",
+            "`v`.`d` + INTERVAL 1 day + INTERVAL '1' day + `v`.`z`",
+        ),
+    ],
+)
+def test_columns_are_called_otherwise_where_they_are_the_rows(text: str, expected: str) -> None:
+    names = {"y": "x", "a": "b", "b": "a", "date": "d", "day": "z"}
+    assert with_columns(text, names, "v") == expected
