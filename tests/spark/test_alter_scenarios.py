@@ -109,7 +109,7 @@ def test_names_with_dots_stand_wherever_a_column_may(spark: SparkSession, table:
         "CHANGE COLUMN `x.x` `x.x` INT AFTER `z.z`",
         "ALTER COLUMN `y.y` AFTER `x.x`",
         "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
-        "RENAME COLUMN `z.z`.`y.y` TO `a.``b`",
+        "RENAME COLUMN `z.z`.`y.y` TO `q.q`",
         "RENAME COLUMN `w.w` TO `k.k`",
         "DROP COLUMN `z.z`.`v.v`",
         "ADD COLUMN `n.n` INT AFTER `k.k`",
@@ -118,7 +118,7 @@ def test_names_with_dots_stand_wherever_a_column_may(spark: SparkSession, table:
     assert _columns(table) == {
         "k.k": "long",
         "n.n": "integer",
-        "z.z": "struct<a.`b:string,x.x:integer>",
+        "z.z": "struct<q.q:string,x.x:integer>",
         "x.x": "integer",
         "y.y": "string",
     }

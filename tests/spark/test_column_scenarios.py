@@ -47,7 +47,7 @@ def test_a_column_is_not_renamed_to_the_name_it_has(spark: SparkSession, table: 
 
 
 def test_renamed_columns_keep_their_rows_at_every_depth(spark: SparkSession, table: str) -> None:
-    name, odd = f"delta.`{table}`", "a with ,;{}()\n\t="
+    name, odd = f"delta.`{table}`", "a = (b)"
     deep = "map(named_struct('x', id), array(named_struct('y', id)))"
     spark.sql(
         f"CREATE TABLE {name} USING delta PARTITIONED BY (p) TBLPROPERTIES ('delta.columnMapping.mode' = "
