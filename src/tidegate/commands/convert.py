@@ -36,6 +36,7 @@ from tidegate.log.columns import ADD_SCHEMA, to_batch
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
 from tidegate.schema.arrow import from_arrow_schema
+from tidegate.schema.columns import EXISTS_DEFAULT
 from tidegate.schema.types import (
     DATE,
     INTEGER,
@@ -165,6 +166,7 @@ def read_folder(
     data = None if known is None else known.schema
     if data is None:
         data = merged([(f.name, schema) for f, _, (_, schema) in read], log.url)
+    _refuse_filled(data, [(f.name, schema) for f, _, (_, schema) in read], log.url)
     schema = _with_partitions(data, partition_schema)
     texts = _texts([metadata for _, _, (metadata, _) in read], schema, partition_schema, how)
     root = encode_path(location(log.url)).replace("file%3A", "file:", 1) if absolute else ""
@@ -181,6 +183,21 @@ def read_folder(
     ]
     table = pa.Table.from_batches([to_batch(adds, ADD_SCHEMA)], ADD_SCHEMA)
     return Parquet(schema, tuple(f.name for f in partition_schema.fields), table)
+
+
+def _refuse_filled(columns: StructType, files: list[tuple[str, StructType]], table: str) -> None:
+    """Refuse columns that were added with a default: in older files Spark fills it in, other readers do not."""
+    filled = [f for f in columns.fields if str(f.metadata.get(EXISTS_DEFAULT, "NULL")).upper() != "NULL"]
+    for field in filled:
+        lacking = next((name for name, schema in files if schema.field(field.name) is None), None)
+        if lacking is not None:
+            raise SchemaInvalidError(
+                f"The column {field.name} was added with the default {field.metadata[EXISTS_DEFAULT]}, which "
+                "older files do not hold: as a Delta table their rows would have null in it.",
+                table=table,
+                file=lacking,
+                hint="Write these files anew with INSERT OVERWRITE, or CREATE TABLE ... USING delta AS SELECT.",
+            )
 
 
 def _placed(

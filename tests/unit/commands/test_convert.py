@@ -145,3 +145,16 @@ def test_other_signs_are_as_the_folders_spell_them(tmp_path: Path, signs: str) -
     name, value = f"{signs}key{signs}", f"{signs}a{signs}{signs}value"
     assert convert_folder(TableLog.at(tmp_path), _spelt(tmp_path, name, value)) == 1
     assert dict(tidegate.open(tmp_path).files().column("partitionValues")[0].as_py()) == {name: value}
+
+
+def test_a_default_that_older_files_do_not_hold_is_refused_and_nothing_is_made(tmp_path: Path) -> None:
+    added = StructField("n", INTEGER, True, {"EXISTS_DEFAULT": "1", "CURRENT_DEFAULT": "1"})
+    known = Known("t", StructType((StructField("id", INTEGER), added)))
+    _file(tmp_path / "new.parquet", id=pa.array([2], pa.int32()), n=pa.array([5], pa.int32()))
+    _file(tmp_path / "old.parquet", id=pa.array([1], pa.int32()))
+    with pytest.raises(SchemaInvalidError, match="null in it") as caught:
+        convert_folder(TableLog.at(tmp_path), known=known)
+    assert caught.value.file == "old.parquet"
+    assert not (tmp_path / "_delta_log").exists()
+    (tmp_path / "old.parquet").unlink()
+    assert convert_folder(TableLog.at(tmp_path), known=known) == 1
