@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import tidegate
 from support.dml import FEED, VECTORS, WAYS, Meanwhile, confs, feed, last, no_job, sound, write
@@ -254,6 +255,24 @@ def test_statements_are_refused_by_name_before_any_job(
     # A folder of a partition is no table of its own.
     inside = f"MERGE INTO delta.`{table}/key=1` t USING s ON s.k = t.key WHEN MATCHED THEN DELETE"
     assert named(lambda: spark.sql(inside)) == "DELTA_MISSING_DELTA_TABLE"
+
+
+def test_a_column_that_could_be_of_either_side_is_refused(spark: SparkSession, table: str) -> None:
+    dt = made(spark, table, *((i, i) for i in range(5)))
+    mine = DeltaTable.forPath(spark, table).toDF()
+    frame = mine.where("key = 4")
+    merge = dt.merge(frame.alias("s"), "t.key = s.key")
+    wrong = {
+        "search": dt.merge(frame, mine["key"] == frame["key"]).whenMatchedDelete(),
+        "condition": merge.whenMatchedDelete(mine["key"] + 1 == 5),
+        "value": merge.whenMatchedUpdate(set={"value": mine["value"] + 1}),
+    }
+    found = {name: named(refused.execute) for name, refused in wrong.items()}
+    assert found == dict.fromkeys(wrong, "AMBIGUOUS_REFERENCE")
+    # What is inserted sees the source alone, and a column of the source is the source's.
+    dt.merge(frame, "t.key = -1").whenNotMatchedInsert(mine["key"] > 0, {"key": mine["key"]}).execute()
+    dt.merge(frame, F.col("t.key") == frame["key"]).whenMatchedDelete(frame["value"] == 4).execute()
+    assert held(spark, table) == [(i, i) for i in range(4)]
 
 
 # ---------------------------------------------------------------------------- what is read

@@ -186,17 +186,17 @@ def read_folder(
 
 
 def _refuse_filled(columns: StructType, files: list[tuple[str, StructType]], table: str) -> None:
-    """Refuse columns that were added with a default: in older files Spark fills it in, other readers do not."""
+    """Refuse columns that came with a default: in older files Spark fills it in, other readers do not."""
     filled = [f for f in columns.fields if str(f.metadata.get(EXISTS_DEFAULT, "NULL")).upper() != "NULL"]
-    for field in filled:
-        lacking = next((name for name, schema in files if schema.field(field.name) is None), None)
+    for column in filled:
+        lacking = next((name for name, schema in files if schema.field(column.name) is None), None)
         if lacking is not None:
             raise SchemaInvalidError(
-                f"The column {field.name} was added with the default {field.metadata[EXISTS_DEFAULT]}, which "
-                "older files do not hold: as a Delta table their rows would have null in it.",
+                f"The column {column.name} was added with the default {column.metadata[EXISTS_DEFAULT]}, "
+                "which older files do not hold: as a Delta table their rows would have null in it.",
                 table=table,
                 file=lacking,
-                hint="Write these files anew with INSERT OVERWRITE, or CREATE TABLE ... USING delta AS SELECT.",
+                hint="Write these files anew, or CREATE TABLE ... USING delta AS SELECT.",
             )
 
 

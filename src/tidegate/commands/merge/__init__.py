@@ -27,7 +27,7 @@ from tidegate.commands.merge.pruning import Facts, facts_of, looked_at, parts_of
 from tidegate.commands.merge.rewriting import Rewriting, together
 from tidegate.commands.merge.source import Source
 from tidegate.commands.once import Once
-from tidegate.errors import SchemaInvalidError
+from tidegate.errors import MergeInvalidError, SchemaInvalidError
 from tidegate.files.predicate import Constant, conjunction
 from tidegate.log.columns import CDC_SCHEMA
 from tidegate.log.snapshot import Snapshot
@@ -37,6 +37,7 @@ from tidegate.spark.expressions import quote
 from tidegate.spark.failures import lost_rows
 from tidegate.spark.scan.origins import reads_newest
 from tidegate.spark.scan.positions import PLACE, places, rows_by_file
+from tidegate.spark.scan.taken import taken_from_table
 from tidegate.spark.skipping import narrowing
 from tidegate.spark.write import identity
 from tidegate.spark.write.files import Written, write_files
@@ -117,6 +118,7 @@ def _merged(
             hint="Add columns first, or let the schema evolve.",
             errorClass="DELTA_MERGE_INTO_EMPTY_SCHEMA_TARGET",
         )
+    _check_sides(log, source, condition, clauses)
     given = Source.of(source, snapshot.schema.names)
     condition, clauses = given.bound(condition), [c.mapped(given.bound) for c in clauses]
     analysis = analyse(spark, snapshot, name, given, condition, clauses, evolves=evolves)
@@ -130,6 +132,23 @@ def _merged(
         check_dependents(snapshot.metadata, analysis.schema, log.url)
         transaction.update_metadata(snapshot.metadata.with_schema(analysis.schema))
     return _Merge(once, transaction, snapshot, analysis, given, name, watch).run()
+
+
+def _check_sides(
+    log: TableLog, source: DataFrame, condition: str | Column, clauses: Sequence[Clause]
+) -> None:
+    """Refuse columns of the table's own frame where the source was made of it: they are of both sides."""
+    matched = [c for c in clauses if c.when == "matched"]
+    values = [v for c in matched for v in (c.condition, *(c.values or {}).values())]
+    for column in (condition, *values):
+        taken = taken_from_table(column, source, log.url) if isinstance(column, Column) else []
+        if taken:
+            raise MergeInvalidError(
+                f"{', '.join(taken)} was taken from a frame of the table, of which the source is made too: "
+                "it could mean either side.",
+                hint="Give both sides an alias and name the column by it.",
+                errorClass="AMBIGUOUS_REFERENCE",
+            )
 
 
 class _Merge:

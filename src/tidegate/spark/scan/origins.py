@@ -62,7 +62,7 @@ def newest_tables(frame: DataFrame) -> set[str]:
     """The tables of which ``frame`` has rows as they are now."""
     if jvm.is_connect(frame.sparkSession):
         plan: Any = vars(frame)["_plan"]
-        return {url for part in _parts(plan) for url in vars(part).get(_NOTE, ())}
+        return {url for part in parts_of(plan) for url in vars(part).get(_NOTE, ())}
     return {o.table for o in _origins(frame._jdf.queryExecution().analyzed()) if o.newest}
 
 
@@ -71,6 +71,11 @@ def noted(frame: F, tables: Iterable[str]) -> F:
     plan: Any = vars(frame)["_plan"]
     vars(plan)[_NOTE] = frozenset(tables) | vars(plan).get(_NOTE, frozenset())
     return frame
+
+
+def is_noted(plan: Any, table: str) -> bool:
+    """Whether this very plan of a client is known to read a table as it is now."""
+    return table in vars(plan).get(_NOTE, ())
 
 
 def _origins(plan: Any) -> Iterator[Origin]:
@@ -83,7 +88,7 @@ def _origins(plan: Any) -> Iterator[Origin]:
                 yield origin
 
 
-def _parts(plan: Any) -> Iterator[Any]:
+def parts_of(plan: Any) -> Iterator[Any]:
     """A client's plan and all that it is made of, whatever PySpark calls the places of its children."""
     seen: set[int] = set()
     waiting = [plan]

@@ -1,0 +1,77 @@
+"""Columns that were taken from a frame of a table (``frame["id"]``) of which another frame is made too.
+
+Spark finds such a column in the frame that is made of the other. Where that one is the source of a MERGE into
+the very table, nobody knows which side was meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+
+from tidegate.spark import jvm
+from tidegate.spark.scan.origins import Origin, is_noted, parts_of
+
+# Where Spark notes in a column from which frame it was taken.
+_FRAME = "__dataset_id"
+_ALIAS = "SubqueryAlias"
+
+
+def taken_from_table(column: Column, frame: DataFrame, url: str) -> list[str]:
+    """Names in ``column`` taken from a frame of the table at ``url`` which ``frame`` was made of."""
+    if jvm.is_connect(frame.sparkSession):
+        return _on_client(column, frame, url)
+    tag = jvm.gateway_of(frame.sparkSession).org.apache.spark.sql.classic.Dataset.DATASET_ID_TAG()
+    session: Any = frame.sparkSession._jsparkSession
+    taken = {
+        str(leaf.metadata().getLong(_FRAME)): str(leaf.name())
+        for leaf in _listed(session.expression(column._jc).collectLeaves())
+        if leaf.getClass().getSimpleName() == "AttributeReference" and leaf.metadata().contains(_FRAME)
+    }
+    out: list[str] = []
+    top: Any = frame._jdf.queryExecution().analyzed() if taken else None
+    while top is not None and top.getClass().getSimpleName() == _ALIAS:
+        top = top.child()
+    below = [] if top is None else list(_listed(top.children()))
+    while below:
+        plan = below.pop()
+        below += _listed(plan.children())
+        frames = plan.getTagValue(tag)
+        ids = [] if frames.isEmpty() else str(frames.get().mkString(" ")).split()
+        names = [taken[i] for i in ids if i in taken]
+        if names and all(o is not None and o.table == url for o in _leaves(plan)):
+            out += names
+    return out
+
+
+def _leaves(plan: Any) -> Iterator[Origin | None]:
+    return map(Origin.of, _listed(plan.collectLeaves()))
+
+
+def _listed(found: Any) -> Iterator[Any]:
+    return (found.apply(i) for i in range(int(found.size())))
+
+
+def _on_client(column: Any, frame: DataFrame, url: str) -> list[str]:
+    taken = {
+        part._plan_id: str(part._unparsed_identifier)
+        for part in parts_of(column._expr)
+        if type(part).__name__ == "ColumnReference" and part._plan_id is not None
+    }
+    top: Any = vars(frame)["_plan"]
+    while taken and type(top).__name__ == _ALIAS:
+        top = top._child
+    below = [p for p in parts_of(top) if hasattr(p, "_child") and p is not top] if taken else []
+    return [taken[p._plan_id] for p in below if p._plan_id in taken and _shows_table(p, url)]
+
+
+def _shows_table(plan: Any, url: str) -> bool:
+    """Whether a client's plan has rows of the table alone."""
+    while plan is not None:
+        if is_noted(plan, url):
+            return True
+        inner = {id(v): v for v in vars(plan).values() if hasattr(v, "_plan_id") and hasattr(v, "_child")}
+        plan = next(iter(inner.values())) if len(inner) == 1 else None
+    return False
