@@ -63,7 +63,7 @@ def _on_client(column: Any, frame: DataFrame, url: str) -> list[str]:
     top: Any = vars(frame)["_plan"]
     while taken and type(top).__name__ == _ALIAS:
         top = top._child
-    below = [p for p in parts_of(top) if hasattr(p, "_child") and p is not top] if taken else []
+    below = [p for p in parts_of(top) if _is_plan(p) and p is not top] if taken else []
     return [taken[p._plan_id] for p in below if p._plan_id in taken and _shows_table(p, url)]
 
 
@@ -72,6 +72,10 @@ def _shows_table(plan: Any, url: str) -> bool:
     while plan is not None:
         if is_noted(plan, url):
             return True
-        inner = {id(v): v for v in vars(plan).values() if hasattr(v, "_plan_id") and hasattr(v, "_child")}
+        inner = {id(v): v for v in vars(plan).values() if _is_plan(v)}
         plan = next(iter(inner.values())) if len(inner) == 1 else None
     return False
+
+
+def _is_plan(value: Any) -> bool:
+    return type(value).__module__ == "pyspark.sql.connect.plan"
