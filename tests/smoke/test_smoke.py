@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import tidegate
 from support.session import shared_session
@@ -79,10 +80,11 @@ def test_rows_are_deleted_updated_and_merged(spark: SparkSession, tmp_path: Path
         for name in ("enableDeletionVectors", "enableChangeDataFeed"):
             spark.conf.unset(DEFAULTS + name)
     table = tidegate.DeltaTable.forPath(spark, path)
-    table.delete("id = 0")
+    # By text, by a column of the table's frame, and by one of the source's.
+    table.delete(table.toDF()["id"] == 0)
     table.update("id = 1", {"v": "'updated'"})
     source = spark.range(4, 6).selectExpr("id", "'merged' as v")
-    merge = table.alias("t").merge(source.alias("s"), "t.id = s.id")
+    merge = table.alias("t").merge(source, F.col("t.id") == source["id"])
     merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
     assert _rows(spark, path) == [(1, "updated"), (2, "old"), (3, "old"), (4, "merged"), (5, "merged")]
     feed = spark.read.format("delta").option("readChangeFeed", True).option("startingVersion", 1).load(path)

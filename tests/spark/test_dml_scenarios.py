@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -556,3 +557,38 @@ def test_a_merge_whose_rows_are_lost_begins_again(
     assert (losses, tidegate.open(table).version) == ([], 1)
     assert rows(table) == [(0, 0), (1, 1), (2, 12), (3, 13), (4, 14), (5, 15)]
     sound(table)
+
+
+# ---------------------------------------------------------------------------- columns of the table's frame
+
+
+def test_columns_of_the_frame_that_a_table_shows_are_its_own(
+    spark: SparkSession, table: str, rows: Rows
+) -> None:
+    frame = spark.range(6).selectExpr(
+        "id", "id AS `v.w`", "named_struct('x', id, 'y', named_struct('z', id)) s"
+    )
+    write(frame.coalesce(1), table, {})
+    dt = DeltaTable.forPath(spark, table)
+    shown = dt.toDF()
+    dt.delete(shown["id"] == 0)
+    dt.update(shown.s.y.z == 1, {"`v.w`": shown["`v.w`"] + shown["s.x"] + 10})
+    named = dt.alias("t")
+    named.delete(named.toDF()["id"] == 2)
+    # The same frame is the table's on one side, and what the source is made of on the other.
+    source = shown.where("id = 4")
+    for merge in (
+        dt.merge(source, shown["id"] == source["id"]),
+        named.merge(source.alias("s"), (dt.toDF()["id"] == F.col("s.id")) & (shown["s"]["x"] == 4)),
+    ):
+        merge.whenMatchedUpdate(shown["id"] > 0, {"`v.w`": shown["`v.w`"] + source["`v.w`"]}).execute()
+    named.merge(source, shown["id"] == source["id"]).whenNotMatchedBySourceDelete(shown["id"] == 5).execute()
+    assert rows(table) == [
+        (1, 12, (1, (1,))),
+        (3, 3, (3, (3,))),
+        (4, 12, (4, (4,))),
+    ]
+    # Another frame of the same rows is none of the table's.
+    other = spark.read.format("delta").load(table)
+    with pytest.raises(AnalysisException):
+        dt.delete(other["id"] == 3)

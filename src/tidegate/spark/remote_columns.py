@@ -65,7 +65,9 @@ def with_ids(frame: F, ids: PlanIds) -> F:
     return frame
 
 
-def renamed(column: Any, plans: frozenset[int], alias: str, names: frozenset[str]) -> Any:
+def renamed(
+    column: Any, plans: frozenset[int], alias: str | None, names: frozenset[str] | None = None
+) -> Any:
     """The column with what it takes from frames of ``plans`` taken from ``alias``, if it is one of ``names``.
 
     A column that was taken from a frame (``df["id"]``) is found by that frame's plan, which is gone once the
@@ -74,7 +76,7 @@ def renamed(column: Any, plans: frozenset[int], alias: str, names: frozenset[str
     return type(column)(_exchanged(column._expr, plans, alias, names))
 
 
-def _exchanged(value: Any, plans: frozenset[int], alias: str, names: frozenset[str]) -> Any:
+def _exchanged(value: Any, plans: frozenset[int], alias: str | None, names: frozenset[str] | None) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_exchanged(v, plans, alias, names) for v in value)
     if not type(value).__module__.endswith("connect.expressions"):
@@ -83,10 +85,14 @@ def _exchanged(value: Any, plans: frozenset[int], alias: str, names: frozenset[s
     for key, inner in vars(value).items():
         setattr(made, key, _exchanged(inner, plans, alias, names))
     if type(value).__name__ == "ColumnReference" and value._plan_id in plans:
-        name = value._unparsed_identifier.strip("`").replace("``", "`")
-        if name.lower() in names:
-            quoted = name.replace("`", "``")
-            made._unparsed_identifier, made._plan_id = f"`{alias}`.`{quoted}`", None
+        known = value._unparsed_identifier
+        if names is not None:
+            name = known.strip("`").replace("``", "`")
+            if name.lower() not in names:
+                return made
+            known = "`" + name.replace("`", "``") + "`"
+        qualifier = "" if alias is None else "`" + alias.replace("`", "``") + "`."
+        made._unparsed_identifier, made._plan_id = qualifier + known, None
     return made
 
 

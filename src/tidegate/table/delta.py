@@ -8,7 +8,7 @@ of ALTER TABLE stand beside the drop-in surface, in ``Alterations``; those of th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import types as T
@@ -28,12 +28,15 @@ from tidegate.schema.paths import split_path
 from tidegate.spark.analysis import doors
 from tidegate.spark.confs import conf, in_session, log_at
 from tidegate.spark.moments import in_utc
+from tidegate.spark.scan.taken import Shown
 from tidegate.table import frames, naming
 from tidegate.table.alterations import Alterations
 from tidegate.table.builder import DeltaTableBuilder
 from tidegate.table.features import Features
 from tidegate.table.optimize import DeltaOptimizeBuilder
 from tidegate.table.values import check_clone, check_hadoop, checked, checked_values
+
+V = TypeVar("V")
 
 if TYPE_CHECKING:
     from tidegate.commands.create import Mode
@@ -49,6 +52,7 @@ class DeltaTable(Alterations, Features):
         self._log = in_session(spark, log)
         self._alias: str | None = None
         self._name = name
+        self._shown = Shown(spark)
 
     # ------------------------------------------------------------------ getting one
 
@@ -116,12 +120,13 @@ class DeltaTable(Alterations, Features):
     def toDF(self) -> DataFrame:
         """The table as it is now, as a DataFrame."""
         frame = read(self._spark, self._log.url)
-        return frame if self._alias is None else frame.alias(self._alias)
+        return self._shown.keep(frame if self._alias is None else frame.alias(self._alias))
 
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table under a name to be used in conditions."""
         out = DeltaTable(self._spark, self._log, self._name)
         out._alias = aliasName
+        out._shown = self._shown
         return out
 
     def history(self, limit: int | None = None) -> DataFrame:
@@ -138,7 +143,7 @@ class DeltaTable(Alterations, Features):
         """Delete the rows for which ``condition`` is true, all of them without one."""
         from tidegate.commands.delete import delete
 
-        delete(self._spark, self._log, checked(condition), alias=self._qualifier)
+        delete(self._spark, self._log, self._own(checked(condition)), alias=self._qualifier)
 
     def update(
         self,
@@ -148,14 +153,20 @@ class DeltaTable(Alterations, Features):
         """Give the rows for which ``condition`` is true (all without one) the values of ``set``."""
         from tidegate.commands.update import update
 
-        given = checked_values(set, "'set'")
-        update(self._spark, self._log, given, checked(condition), alias=self._qualifier)
+        given = {name: self._own(value) for name, value in checked_values(set, "'set'").items()}
+        update(self._spark, self._log, given, self._own(checked(condition)), alias=self._qualifier)
 
     def merge(self, source: DataFrame, condition: str | Column) -> DeltaMergeBuilder:
         """Merge the rows of ``source`` into the table: what to do with them is told to the builder."""
+        from tidegate.commands.merge import TARGET
         from tidegate.table.merge import DeltaMergeBuilder
 
-        return DeltaMergeBuilder(self._spark, self._log, self._qualifier, source, condition)
+        alias = self._qualifier or TARGET
+        return DeltaMergeBuilder(self._spark, self._log, alias, source, condition, shown=self._shown)
+
+    def _own(self, value: V) -> V:
+        """A condition or a value in which columns of ``toDF()`` are the table's."""
+        return self._shown.named(value, self._qualifier)
 
     @property
     def _qualifier(self) -> str | None:

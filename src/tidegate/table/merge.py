@@ -15,6 +15,7 @@ from tidegate.commands.merge.clauses import Action, Clause, When
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
 from tidegate.spark.analysis import doors
+from tidegate.spark.scan.taken import Shown
 from tidegate.table.values import checked, checked_values
 
 Condition = str | Column | None
@@ -38,6 +39,7 @@ class DeltaMergeBuilder:
         clauses: tuple[Clause, ...] = (),
         evolves: bool = False,
         base: Snapshot | None = None,
+        shown: Shown | None = None,
     ) -> None:
         if source is None:
             raise ValueError("'source' in merge cannot be None")
@@ -54,6 +56,7 @@ class DeltaMergeBuilder:
         self._clauses = clauses
         self._evolves = evolves
         self._base = base
+        self._shown = shown
 
     def whenMatchedUpdate(self, condition: Condition = None, set: Values = None) -> DeltaMergeBuilder:
         """Set columns of a row that matches; values see both sides."""
@@ -95,14 +98,18 @@ class DeltaMergeBuilder:
             self._spark,
             self._log,
             self._source,
-            self._condition,
-            self._clauses,
+            self._own(self._condition),
+            [clause.mapped(self._own) for clause in self._clauses],
             alias=self._alias,
             evolves=self._evolves,
             base=self._base,
         )
         row = (done.affected, done.updated, done.deleted, done.inserted)
         return self._spark.createDataFrame([row], _RESULT)
+
+    def _own(self, value: Any) -> Any:
+        """A condition or a value in which columns of the table's ``toDF()`` are the table's."""
+        return value if self._shown is None else self._shown.named(value, self._alias)
 
     def _since(self, base: Snapshot) -> DeltaMergeBuilder:
         """A MERGE of a source that was planned when the table was ``base``."""
@@ -118,6 +125,7 @@ class DeltaMergeBuilder:
             "clauses": self._clauses,
             "evolves": self._evolves,
             "base": self._base,
+            "shown": self._shown,
             **changes,
         }
         return DeltaMergeBuilder(self._spark, self._log, self._alias, self._source, self._condition, **known)

@@ -1,22 +1,60 @@
-"""Columns that were taken from a frame of a table (``frame["id"]``) of which another frame is made too.
+"""Columns that were taken from a frame of a table (``frame["id"]``), in conditions and values on the table.
 
-Spark finds such a column in the frame that is made of the other. Where that one is the source of a MERGE into
+A frame that a ``DeltaTable`` has given away stands for the table: its columns are the table's, by name. Of
+other frames Spark finds a column in whatever is made of the frame. Where that is the source of a MERGE into
 the very table, nobody knows which side was meant.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar, cast
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from tidegate.spark import jvm
+from tidegate.spark.expressions import quote
+from tidegate.spark.remote_columns import renamed
 from tidegate.spark.scan.origins import Origin, is_noted, parts_of
 
 # Where Spark notes in a column from which frame it was taken.
 _FRAME = "__dataset_id"
 _ALIAS = "SubqueryAlias"
+V = TypeVar("V")
+# So many frames of a table are remembered.
+_KEPT = 32
+
+
+class Shown:
+    """The frames that a table was shown by, the last ones of many."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._frames: deque[DataFrame] = deque(maxlen=_KEPT)
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        self._frames.append(frame)
+        return frame
+
+    def named(self, value: V, alias: str | None) -> V:
+        """A condition or a value with names of the table in the place of columns of these frames."""
+        if not self._frames or not isinstance(value, Column):
+            return value
+        made: Any
+        if jvm.is_connect(self._spark):
+            plans = frozenset(vars(f)["_plan"]._plan_id for f in self._frames)
+            made = renamed(value, plans, alias)
+            return cast(V, made)
+        frames = " ".join(str(f._jdf.id()) for f in self._frames)
+        qualifier = "" if alias is None else f"{quote(alias)}."
+        session: Any = self._spark._jsparkSession
+        taken = jvm.compiled(self._spark, "TakenColumns.java")
+        made = taken.named(session.expression(value._jc), frames, qualifier)
+        if made is None:
+            return value
+        column = jvm.gateway_of(self._spark).org.apache.spark.sql.classic.ExpressionUtils.column(made)
+        return cast(V, Column(column))
 
 
 def taken_from_table(column: Column, frame: DataFrame, url: str) -> list[str]:
