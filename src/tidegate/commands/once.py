@@ -38,7 +38,7 @@ class Once:
         said = {n: None if given is None else given.get(n) for n in _CONFS}
         from_session = all(v is None for v in said.values())
         if from_session:
-            said = {n: confs.text(spark, conf) for n, conf in _CONFS.items()}
+            said = dict(zip(_CONFS, confs.texts(spark, _CONFS.values()), strict=True))
         names = {n: confs.PREFIX + conf if from_session else n for n, conf in _CONFS.items()}
         app, version = said[_APP], said[_VERSION]
         if (app is None) != (version is None):

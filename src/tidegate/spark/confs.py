@@ -7,7 +7,7 @@ it; confs that nobody asks for are ignored, as Spark does with every conf it doe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -34,6 +34,12 @@ def text(spark: SparkSession, name: str) -> str | None:
     """The conf ``name`` (below the prefix) as it was set, None if it was not."""
     value = spark.conf.get(PREFIX + name, None)
     return None if value is None else str(value)
+
+
+def texts(spark: SparkSession, names: Iterable[str]) -> list[str | None]:
+    """``text`` of several confs, over Connect in one request."""
+    every = _every(spark)
+    return [every(PREFIX + name) for name in names]
 
 
 def conf(spark: SparkSession, name: str, default: T) -> T:
