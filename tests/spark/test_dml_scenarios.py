@@ -24,6 +24,7 @@ from tidegate.errors import (
     TidegateError,
 )
 from tidegate.sql import rows as sql_rows
+from tidegate.sql import tables as sql_tables
 from tidegate.sql.context import Context
 
 pytestmark = pytest.mark.spark
@@ -369,12 +370,14 @@ def test_a_statement_begins_before_its_query_is_planned(
         f"INSERT INTO {t} SELECT id + 1, v FROM {t}",
         f"MERGE INTO {t} t USING (SELECT id, v + 1 AS more FROM {t}) s ON t.id = s.id "
         "WHEN MATCHED THEN UPDATE SET v = s.more",
+        f"CREATE OR REPLACE TABLE {t} USING delta AS SELECT id, v + 5 AS v FROM {t}",
     ):
         with monkeypatch.context() as patch:
             patch.setattr(sql_rows, "query", then_another)
+            patch.setattr(sql_tables, "query", then_another)
             with pytest.raises((ConcurrentAppendException, ConcurrentDeleteReadException)):
                 spark.sql(statement)
-    assert rows(table) == [(0, 2)]
+    assert rows(table) == [(0, 3)]
 
 
 # ---------------------------------------------------------------------------- tables that are replaced

@@ -20,6 +20,7 @@ from tidegate.commands.removes import as_removes
 from tidegate.commands.write import write_metrics
 from tidegate.errors import NotATableError, OptionError, TableExistsError
 from tidegate.log.actions import Action
+from tidegate.log.snapshot import Snapshot
 from tidegate.schema.types import StructType
 from tidegate.spark.confs import conf, log_at
 from tidegate.spark.write.files import write_files
@@ -51,9 +52,11 @@ def create_as(
     options: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
     managed: bool = False,
+    base: Snapshot | None = None,
 ) -> Committed | None:
     """Make the table at ``url`` from the rows of ``frame``; None if it is to stay as it is.
 
+    What others commit after ``base`` has come between; without it, what they commit from now on.
     ``schema`` is the table's where it says more than the data does: comments, constraints, defaults.
     """
     given = Options(options or {}, WRITE)
@@ -64,7 +67,11 @@ def create_as(
                 hint="Leave it out, or overwrite the table.",
                 errorClass="DELTA_DFV2_CREATE_REPLACE_INCOMPATIBLE_REPLACE_ON_OR_USING",
             )
-    transaction = Transaction.begin(log_at(frame.sparkSession, url), defaults=defaults)
+    log = log_at(frame.sparkSession, url)
+    if base is not None and base.url == log.url:
+        transaction = Transaction(log, base, defaults=defaults)
+    else:
+        transaction = Transaction.begin(log, defaults=defaults)
     snapshot = transaction.snapshot
     if snapshot is not None and mode == "create":
         raise TableExistsError(

@@ -22,7 +22,7 @@ from tidegate.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from tidegate.log.snapshot import load
+from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.spark import catalog
 from tidegate.spark.catalog import Entry
@@ -131,8 +131,9 @@ def write_to(
     cluster_by: Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
     options: Mapping[str, str] | None = None,
+    base: Snapshot | None = None,
 ) -> None:
-    """``df.writeTo``: one of its verbs, on a table by name."""
+    """``df.writeTo``: one of its verbs, on a table by name; what is replaced is ``base``, if it is given."""
     spark = frame.sparkSession
     if verb in ("append", "overwrite", "overwritePartitions"):
         given = dict(options or {})
@@ -192,6 +193,7 @@ def write_to(
             options=options,
             defaults=session_defaults(spark),
             managed=managed,
+            base=base,
         )
 
 

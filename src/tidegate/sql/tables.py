@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -20,7 +21,9 @@ from tidegate.errors import (
     SqlSyntaxError,
     TableExistsError,
     TableNotFoundError,
+    TidegateError,
 )
+from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
 from tidegate.schema.types import StructType
 from tidegate.spark.confs import conf, log_at
@@ -182,6 +185,11 @@ def _create_as(context: Context, node: nodes.Create) -> DataFrame:
         properties["location"] = node.location
     if node.comment is not None:
         properties["comment"] = node.comment
+    base = None
+    if node.mode != "create":
+        # Before the query is planned, which may read this very table. One that is not there is told below.
+        with suppress(TidegateError):
+            base = load(context.log(node.table))
     named_writes.write_to(
         query(context, node.query),
         node.table.name,
@@ -189,6 +197,7 @@ def _create_as(context: Context, node: nodes.Create) -> DataFrame:
         partition_by=node.partitioned,
         cluster_by=node.clustered,
         properties=properties,
+        base=base,
     )
     return nothing(context)
 
