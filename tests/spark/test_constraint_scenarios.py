@@ -76,6 +76,7 @@ def test_an_invariant_of_a_field_counts_nulls_and_fields_that_are_missing(
     assert tidegate.open(table).version == 2
 
 
+@pytest.mark.deep
 def test_invariants_may_call_functions_that_spark_writes_anew(spark: SparkSession, table: str) -> None:
     _create(
         table,
@@ -105,6 +106,7 @@ def test_empty_text_in_a_partition_is_null_to_every_constraint(
     assert rows(table) == [(1, "x", None)]
 
 
+@pytest.mark.deep
 def test_nulls_inside_of_what_a_constraint_speaks_of(spark: SparkSession, table: str) -> None:
     name = f"delta.`{table}`"
     kind = "STRUCT<m: MAP<INT, INT>, a: ARRAY<INT>>"
@@ -133,6 +135,7 @@ def test_nulls_inside_of_what_a_constraint_speaks_of(spark: SparkSession, table:
     assert spark.read.format("delta").load(table).count() == 4
 
 
+@pytest.mark.deep
 def test_constraints_may_cast_and_ask_what_time_it_is(spark: SparkSession, table: str) -> None:
     name = f"delta.`{table}`"
     _append(spark, table, "1 AS num", "'a' AS text")
@@ -158,6 +161,7 @@ GIVEN = "'x' AS p, TIMESTAMP'2020-10-11 12:30:30' AS at, 1L AS a, 100 AS n"
 NAMED = "(p, at, a, n) SELECT " + GIVEN
 
 
+@pytest.mark.deep
 def test_generated_columns_are_filled_in_whatever_way_rows_come(
     spark: SparkSession, table: str, rows: Rows
 ) -> None:
@@ -183,6 +187,7 @@ def test_generated_columns_are_filled_in_whatever_way_rows_come(
     assert (a, g, p, str(day), str(at), n) == (1, 11, "x", "2020-10-11", "2020-10-11 12:30:30", 100)
 
 
+@pytest.mark.deep
 def test_an_update_of_a_generated_column_may_only_say_what_it_is(
     spark: SparkSession, table: str, rows: Rows
 ) -> None:
@@ -203,6 +208,7 @@ def test_an_update_of_a_generated_column_may_only_say_what_it_is(
         assert rows(table) == [expected]
 
 
+@pytest.mark.deep
 def test_columns_are_generated_from_fields_elements_and_names_with_dots(
     spark: SparkSession, table: str
 ) -> None:
@@ -224,6 +230,7 @@ def test_columns_are_generated_from_fields_elements_and_names_with_dots(
         spark.sql(f"INSERT INTO {name} (l) VALUES (array(1, null))")
 
 
+@pytest.mark.deep
 def test_a_merge_computes_generated_columns_of_every_row_it_writes(
     spark: SparkSession, table: str, rows: Rows
 ) -> None:
@@ -313,6 +320,7 @@ def _mark(table: str, column: int = 0) -> int | None:
     return identity_columns(tidegate.open(table).schema)[column].high_water_mark
 
 
+@pytest.mark.deep
 def test_rows_that_go_or_change_neither_move_the_mark_nor_give_numbers_back(
     spark: SparkSession, table: str, rows: Rows
 ) -> None:
@@ -340,6 +348,7 @@ def test_rows_that_go_or_change_neither_move_the_mark_nor_give_numbers_back(
     assert (rows(table), _mark(table)) == ([(-7, 3), (-6, 2), (-5, 1), (-4, 0)], -7)
 
 
+@pytest.mark.deep
 def test_two_identities_are_numbered_by_every_clause_that_inserts(
     spark: SparkSession, table: str, rows: Rows
 ) -> None:
@@ -366,6 +375,7 @@ def test_two_identities_are_numbered_by_every_clause_that_inserts(
         assert _mark(table, column) == max(numbers)
 
 
+@pytest.mark.deep
 def test_values_that_were_given_move_no_mark_whatever_becomes_of_their_rows(
     spark: SparkSession, table: str, rows: Rows
 ) -> None:

@@ -153,6 +153,7 @@ def test_nulls_match_where_the_condition_says_so(
     assert held(spark, table) == NULLS[condition]
 
 
+@pytest.mark.deep
 def test_a_condition_may_speak_of_one_side_or_of_none(spark: SparkSession, table: str) -> None:
     dt = made(spark, table, (1, 2), (1, 4), (4, 4), **VECTORS)
     frame = pairs(spark, (7, 8), (0, 3)).alias("s")
@@ -301,6 +302,7 @@ def test_files_where_no_clause_may_act_are_not_read(
         meanwhile(merge.whenMatchedDelete("t.key = 5").whenNotMatchedInsertAll("s.key < 0"))
 
 
+@pytest.mark.deep
 def test_a_table_that_spark_holds_in_its_cache_is_merged_as_it_is(spark: SparkSession, table: str) -> None:
     dt = made(spark, table, (2, 2), (1, 4))
     kept = spark.table(f"delta.`{table}`").cache()

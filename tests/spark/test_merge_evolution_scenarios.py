@@ -45,6 +45,7 @@ def condition(caught: pytest.ExceptionInfo[Any]) -> str | None:
 # ---------------------------------------------------------------------------- which columns join
 
 
+@pytest.mark.deep
 def test_a_new_column_has_the_sources_type_whatever_it_is_set_to(
     spark: SparkSession, table: str, rows: Rows
 ) -> None:
@@ -316,6 +317,7 @@ def test_an_insert_says_itself_that_the_schema_may_evolve(spark: SparkSession, t
 
 
 @pytest.mark.parametrize("properties", WAYS)
+@pytest.mark.deep
 def test_rows_keep_the_ids_that_they_got_when_tracking_began(
     spark: SparkSession, table: str, rows: Rows, properties: dict[str, str]
 ) -> None:
