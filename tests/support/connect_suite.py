@@ -44,6 +44,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
         "test_new_columns_join_the_table",
     ),
     "test_merge_clauses_scenarios.py": (),
+    "test_merge_evolution_scenarios.py": (),
     "test_merge_scenarios.py": (),
     "test_optimize.py": ("test_deletion_vectors_are_purged",),
     "test_optimize_scenarios.py": (),
@@ -81,6 +82,8 @@ _CASTS = "a client cannot ask for another cast than the session's"
 # What a Connect client cannot do, or has no way to show.
 CLASSIC_ONLY: dict[str, str] = {
     "test_catalog_tables.py::test_a_name_is_planned_natively_with_the_filters_of_the_query": _NATIVE,
+    "test_constraint_scenarios.py::"
+    "test_rows_that_go_or_change_neither_move_the_mark_nor_give_numbers_back": _GAPS,
     "test_convert.py::test_a_parquet_table_by_name_is_a_delta_table_under_the_same_name": _MOVED,
     "test_delete.py::test_a_predicate_on_partitions_reads_no_file": _JOBS,
     "test_dml_scenarios.py::test_a_merge_whose_rows_are_lost_begins_again": _JOBS,

@@ -15,6 +15,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
+from py4j.protocol import Py4JNetworkError
+
 from support.interleaving import Chosen, Operation, at_any, at_commit
 from support.outcomes import State
 from tidegate.errors import (
@@ -109,6 +111,9 @@ def _is_conflict(error: Exception | None) -> bool:
 def attempt(work: Callable[[], object]) -> Exception | None:
     try:
         work()
+    except (ConnectionError, Py4JNetworkError):
+        # Spark itself is gone: two commands that both fail so would look alike in every order.
+        raise
     except Exception as error:
         return error
     return None
