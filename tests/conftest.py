@@ -23,6 +23,7 @@ settings.register_profile(
 )
 settings.register_profile(
     "deep",
+    derandomize=False,
     deadline=None,
     max_examples=500,
     print_blob=True,

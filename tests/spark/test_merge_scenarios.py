@@ -559,3 +559,47 @@ def test_values_of_other_types_and_names_with_dots_fit_into_what_the_table_has(
     assert [[(tuple(k), v) for k, v in r.m.items()] for r in found] == [[((1, 2), 3)], [((10, 30), 1)]]
     types = dict(spark.read.format("delta").load(table).dtypes)
     assert (types["key"], types["a.b"]) == ("tinyint", "smallint")
+
+
+BY_NAME = {
+    "update of a column": ("update", {"v": "s.v", "l": "s.l"}),
+    "update of all": ("update", None),
+    "insert of columns": ("insert", {"key": "s.key", "v": "s.v", "l": "s.l"}),
+    "insert of all": ("insert", None),
+}
+
+
+@pytest.mark.parametrize("form", BY_NAME)
+def test_fields_find_each_other_by_name_at_every_depth_without_evolution(
+    spark: SparkSession, table: str, form: str
+) -> None:
+    have = (
+        "key, named_struct('a', named_struct('x', 1, 'y', 2), 'b', 1) v, "
+        "array(named_struct('a', named_struct('y', 2, 'x', array(named_struct('c', 1, 'd', 3))), 'b', 1)) l"
+    )
+    several = "array(named_struct('d', '30', 'c', 10), named_struct('d', '40', 'c', 3))"
+    comes = (
+        "named_struct('b', '2', 'a', named_struct('y', 20, 'x', 10)) v, "
+        f"array(named_struct('b', '2', 'a', named_struct('y', 20, 'x', {several}))) l"
+    )
+    dt = merging(spark, table, spark.sql(f"select {have} from values (1) k(key)"))
+    kind, values = BY_NAME[form]
+    source = spark.sql(f"select {1 if kind == 'update' else 2} key, {comes}").alias("s")
+    merge = dt.merge(source, "t.key = s.key")
+    if kind == "update":
+        merge = merge.whenMatchedUpdateAll() if values is None else merge.whenMatchedUpdate(set=values)
+    else:
+        merge = merge.whenNotMatchedInsertAll() if values is None else merge.whenNotMatchedInsert(values=values)
+    merge.execute()
+    frame = spark.read.format("delta").load(table)
+    assert frame.select("v", "l").schema.simpleString() == (
+        "struct<v:struct<a:struct<x:int,y:int>,b:int>,"
+        "l:array<struct<a:struct<y:int,x:array<struct<c:int,d:int>>>,b:int>>>"
+    )
+    found = {r.key: r[1:] for r in frame.select("key", F.to_json("v"), F.to_json("l")).collect()}
+    new = (
+        '{"a":{"x":10,"y":20},"b":2}',
+        '[{"a":{"y":20,"x":[{"c":10,"d":30},{"c":3,"d":40}]},"b":2}]',
+    )
+    old = ('{"a":{"x":1,"y":2},"b":1}', '[{"a":{"y":2,"x":[{"c":1,"d":3}]},"b":1}]')
+    assert found == ({1: new} if kind == "update" else {1: old, 2: new})

@@ -128,6 +128,7 @@ class Arena(Generic[T]):
         self._states: dict[tuple[str, str], State] = {}
         self._tracked: dict[str, bool] = {}
         self._serial: dict[tuple[str, str, str], Outcome] = {}
+        self._operations: dict[tuple[str, str, Chosen], list[Operation]] = {}
 
     def _after(self, flavour: str, command: Command) -> tuple[T, Exception | None]:
         """The table after one command alone, kept, and its error."""
@@ -136,6 +137,10 @@ class Arena(Generic[T]):
             table = self.ground.kept(self.ground.template(flavour))
             self._alone[key] = (table, attempt(lambda: self.ground.run(command, table)))
         return self._alone[key]
+
+    def failure_alone(self, flavour: str, command: Command) -> Exception | None:
+        """What a command ends in when nobody else is there."""
+        return self._after(flavour, command)[1]
 
     def alone(self, flavour: str, command: Command) -> State:
         key = (flavour, command.name)
@@ -164,8 +169,12 @@ class Arena(Generic[T]):
 
     def operations(self, flavour: str, command: Command, chosen: Chosen) -> list[Operation]:
         """The operations on its table that ``command`` consists of when nobody else is there."""
-        with self.ground.copy(self.ground.template(flavour)) as table:
-            return self.ground.interrupted(command, table, lambda operation: None, 0, chosen)[0]
+        key = (flavour, command.name, chosen)
+        if key not in self._operations:
+            with self.ground.copy(self.ground.template(flavour)) as table:
+                found = self.ground.interrupted(command, table, lambda operation: None, 0, chosen)[0]
+            self._operations[key] = found
+        return self._operations[key]
 
     def race(
         self,
