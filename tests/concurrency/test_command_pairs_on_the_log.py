@@ -3,8 +3,8 @@
 One command stops before an operation of its own, the other one runs to its end, the first goes on. What
 comes of it is one of the two serial orders, or a conflict by name; and the table proves clean. By default
 each command stops where it commits and meets two others, different ones for each flavour; with large budgets
-it meets all of them before each of its operations that makes a difference to them, each on one of the kinds of
-tables on which it can run, a different one for each neighbour, and where it is refused, on those too.
+it meets all of them before each of its operations that makes a difference to them: each on one of the kinds
+of tables on which it can run, a different one for each neighbour, and on all on which it is refused.
 """
 
 from __future__ import annotations

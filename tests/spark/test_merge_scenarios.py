@@ -586,10 +586,12 @@ def test_fields_find_each_other_by_name_at_every_depth_without_evolution(
     kind, values = BY_NAME[form]
     source = spark.sql(f"select {1 if kind == 'update' else 2} key, {comes}").alias("s")
     merge = dt.merge(source, "t.key = s.key")
-    if kind == "update":
-        merge = merge.whenMatchedUpdateAll() if values is None else merge.whenMatchedUpdate(set=values)
+    if values is None:
+        merge = merge.whenMatchedUpdateAll() if kind == "update" else merge.whenNotMatchedInsertAll()
+    elif kind == "update":
+        merge = merge.whenMatchedUpdate(set=values)
     else:
-        merge = merge.whenNotMatchedInsertAll() if values is None else merge.whenNotMatchedInsert(values=values)
+        merge = merge.whenNotMatchedInsert(values=values)
     merge.execute()
     frame = spark.read.format("delta").load(table)
     assert frame.select("v", "l").schema.simpleString() == (
