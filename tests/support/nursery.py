@@ -16,8 +16,11 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
+
+from py4j.protocol import END_COMMAND_PART, MEMORY_COMMAND_NAME, MEMORY_DEL_SUBCOMMAND_NAME
 
 # What others can see of a change, and all that goes to the disk.
 VISIBLE = ("link", "replace", "unlink", "mkdir")
@@ -89,8 +92,31 @@ def _work(spark: Any, order: dict[str, Any], said: int) -> None:
         victims.carry_out(spark, order["do"], order["path"])
 
 
+def _newest(spark: Any) -> int:
+    """The number of the newest object that the JVM keeps for us; they are numbered in order."""
+    return int(spark._jvm.java.lang.Object()._target_id[1:])
+
+
+@contextmanager
+def _left_behind(spark: Any) -> Iterator[None]:
+    """Have the JVM let go of what a fork had asked it to keep: who is killed does not do so itself.
+
+    Whole plans would stay, and after some hundred deaths the JVM would do nothing but look for room.
+    """
+    first = _newest(spark)
+    yield
+    send = spark.sparkContext._gateway._gateway_client.send_command
+    for number in range(first + 1, _newest(spark)):
+        send(f"{MEMORY_COMMAND_NAME}{MEMORY_DEL_SUBCOMMAND_NAME}o{number}\n{END_COMMAND_PART}")
+
+
 def carry_out(spark: Any, order: dict[str, Any]) -> dict[str, Any]:
     """Run one order in a fork."""
+    with nullcontext() if spark is None else _left_behind(spark):
+        return _forked(spark, order)
+
+
+def _forked(spark: Any, order: dict[str, Any]) -> dict[str, Any]:
     heard, said = os.pipe()
     pid = os.fork()
     if pid == 0:
