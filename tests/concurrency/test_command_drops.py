@@ -11,8 +11,9 @@ from support.interleaving import Chosen, Operation, at_any, at_commit
 from support.log_commands import now
 from support.log_dml import rewriter
 from support.outcomes import problems
-from tidegate.commands.alter import cluster_by, set_properties
+from tidegate.commands.alter import cluster_by, set_properties, unset_properties
 from tidegate.commands.drop_feature import drop_feature
+from tidegate.commands.restore import restore
 from tidegate.errors import (
     DeltaConcurrentModificationException,
     DropConflictError,
@@ -91,3 +92,33 @@ def test_a_feature_that_is_enabled_again_between_two_steps_stays() -> None:
     with pytest.raises(DropConflictError, match="deletionVectors"):
         _dropped(store, "deletionVectors", lambda log: set_properties(log, again), 3)
     assert load(TableLog(store)).protocol.supports("deletionVectors")
+
+
+def _resume(log: TableLog) -> None:
+    unset_properties(log, ["delta.rowTrackingSuspended"], if_exists=True)
+
+
+@pytest.mark.parametrize(
+    "resume",
+    [lambda log: restore(log, version=4), _resume],
+    ids=["by a restore", "by the property that suspends them"],
+)
+def test_row_ids_that_are_given_out_again_while_they_are_taken_away_end_the_drop(
+    resume: Callable[[TableLog], object],
+) -> None:
+    """Each commit that took ids away would give new ones out, and the next one take them away, for ever."""
+    store = log_commands.make(log_commands.FLAVOURS["everything"])
+    begun = load(TableLog(store)).version
+    seen: list[int] = []
+
+    def beginning(operation: Operation) -> bool:
+        """The first operation of each step after the table was told that ids are suspended."""
+        version = load(TableLog(store.handle())).version
+        assert version < begun + 12, "commits without end"
+        is_next = version == begun + 1 and version not in seen
+        seen.append(version)
+        return is_next
+
+    with pytest.raises(DropConflictError, match="rowTracking"):
+        _dropped(store, "rowTracking", resume, 1, beginning)
+    assert load(TableLog(store)).protocol.supports("rowTracking")

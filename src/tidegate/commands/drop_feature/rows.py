@@ -58,9 +58,13 @@ def prepare(work: Work) -> bool:
 
 
 def _forget_some(work: Work) -> bool:
-    """Renew the entries of some files without their ids; False when none is left."""
+    """Renew the entries of some files without their ids; False when none is left to do so."""
     transaction = work.begin()
     assert transaction.snapshot is not None
+    if not _is_suspended(transaction.snapshot):
+        # Somebody wants ids again. Renewed entries would get new ones, and this would never end: the drop
+        # finds them in use and says so.
+        return False
     files = _with_ids(transaction.snapshot)
     if files.num_rows == 0:
         return False
