@@ -122,3 +122,13 @@ def test_row_ids_that_are_given_out_again_while_they_are_taken_away_end_the_drop
     with pytest.raises(DropConflictError, match="rowTracking"):
         _dropped(store, "rowTracking", resume, 1, beginning)
     assert load(TableLog(store)).protocol.supports("rowTracking")
+
+
+@pytest.mark.parametrize("number", [2, 5, 8, 10])
+def test_a_drop_changes_nothing_more_where_another_one_was_first(number: int) -> None:
+    store = log_commands.make(log_commands.FLAVOURS["everything"])
+    with pytest.raises(FeatureNotPresentError, match="rowTracking"):
+        _dropped(store, "rowTracking", lambda log: _drop(log, "rowTracking"), number, at_any)
+    newest = load(TableLog(store))
+    assert newest.history(limit=1)[0]["operation"] == "DROP FEATURE"
+    assert not [key for key in newest.metadata.configuration if "rowTracking" in key]

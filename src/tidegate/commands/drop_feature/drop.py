@@ -143,8 +143,6 @@ def _commit(work: Work, row: Feature, removal: Removal, *, protect: bool) -> Com
     snapshot = transaction.snapshot
     if snapshot is None:
         raise NotATableError("There is no table here.", table=work.log.url)
-    # Between the first step and this one others may have dropped it, or added what requires it.
-    check(snapshot, row.name, truncate=work.truncate)
     _check_clean(row, removal, snapshot)
     registry = work.log.registry
     protocol = snapshot.protocol.without_feature(row.name, registry.rules)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.commands.drop_feature.check import check
 from tidegate.errors import FeatureInUseError
 from tidegate.log import traces
 from tidegate.log.actions import Action
@@ -48,7 +49,10 @@ class Work:
         return self._snapshot
 
     def begin(self) -> Transaction:
-        return Transaction(self.log, self.latest())
+        """A transaction of the drop; by now others may have dropped the feature, or added what needs it."""
+        snapshot = self.latest()
+        check(snapshot, self.feature, truncate=self.truncate)
+        return Transaction(self.log, snapshot)
 
     def committed(self, done: Committed) -> Snapshot:
         self._snapshot = done.snapshot
