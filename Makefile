@@ -8,10 +8,11 @@ BENCH_ARGS ?=
 
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
-# What needs no Spark shares nothing, so it runs in two processes; what starts Spark or speaks to a peer runs in one.
+# Two processes. What needs no Spark shares nothing; what starts Spark or speaks to a peer has one session and one peer
+# in each process, and stays together by files.
 BOTH_CORES := -n 2 --dist worksteal
 ALONE := -m 'not spark and not peers' $(BOTH_CORES)
-ON_SPARK := -m 'spark or peers'
+ON_SPARK := -m 'spark or peers' -n 2 --dist loadfile
 
 export PYTHON
 export TIDEGATE_PEERS := $(PEERS)

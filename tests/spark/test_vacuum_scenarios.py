@@ -99,7 +99,8 @@ def test_statements_that_make_no_sense_are_refused(
     twice = "USING INVENTORY t INVENTORY t"
     assert _condition(spark, f"VACUUM '{table}' {twice}") == "PARSE_SYNTAX_ERROR"
     spark.read.format("delta").load(table).createOrReplaceTempView("vacuumed")
-    for statement in ("VACUUM vacuumed", "OPTIMIZE vacuumed", "REORG TABLE vacuumed APPLY (PURGE)"):
+    generate = "GENERATE symlink_format_manifest FOR TABLE vacuumed"
+    for statement in ("VACUUM vacuumed", "OPTIMIZE vacuumed", "REORG TABLE vacuumed APPLY (PURGE)", generate):
         assert _condition(spark, statement) == "EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE"
     spark.catalog.dropTempView("vacuumed")
     short = "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"
@@ -109,8 +110,8 @@ def test_statements_that_make_no_sense_are_refused(
     )
     assert _condition(spark, f"VACUUM '{table}' LITE USING INVENTORY delta.`{table}`") is not None
     for place in (tmp_path / "nothing", tmp_path / "plain", f"{table}/p=0"):
-        for spelt in (f"'{place}'", f"delta.`{place}`"):
-            assert _condition(spark, f"VACUUM {spelt}") == "DELTA_MISSING_DELTA_TABLE"
+        assert _condition(spark, f"VACUUM '{place}'") == "DELTA_TABLE_ONLY_OPERATION"
+        assert _condition(spark, f"VACUUM delta.`{place}`") == "DELTA_MISSING_DELTA_TABLE"
     spark.conf.set(UNCHECKED, "true")
     assert _condition(spark, f"VACUUM '{table}' RETAIN 167 HOURS") == short
     assert tidegate.open(table).version == 0

@@ -97,7 +97,8 @@ def run_metrics(
         "zOrderStats": z_order if plan.columns and plan.clustering is None else None,
         "clusteringStats": plan.clustering and {**plan.clustering, "numOutputZCubes": len(plan.bins)},
         "numBins": len(plan.bins),
-        "numBatches": len(adds),
+        # As Delta counts: a run that finds nothing to do is one batch, too.
+        "numBatches": max(1, len(adds)),
         "totalConsideredFiles": plan.considered,
         "totalFilesSkipped": plan.considered - old["totalFiles"],
         "preserveInsertionOrder": False,

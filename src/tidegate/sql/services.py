@@ -13,13 +13,13 @@ from tidegate.sql import nodes
 from tidegate.sql.context import Context
 from tidegate.sql.queries import query
 from tidegate.sql.tables import nothing
+from tidegate.table.delta import DeltaTable
 from tidegate.table.frames import OPTIMIZE, rows
 
 
 def vacuum(context: Context, node: nodes.Vacuum) -> DataFrame:
     """The table's path; of a dry run the files and empty folders that would go."""
-    refuse_view(context, node.table, "VACUUM")
-    log = context.log(node.table)
+    log = served(context, node.table, "VACUUM")._log
     inventory = None if node.inventory is None else query(context, f"SELECT * FROM {node.inventory}")
     done = run_vacuum(
         context.spark,
@@ -35,8 +35,7 @@ def vacuum(context: Context, node: nodes.Vacuum) -> DataFrame:
 
 
 def optimize(context: Context, node: nodes.Optimize) -> DataFrame:
-    refuse_view(context, node.table, "OPTIMIZE")
-    builder = context.table(node.table).optimize()
+    builder = served(context, node.table, "OPTIMIZE").optimize()
     if node.where is not None:
         builder = builder.where(node.where)
     if node.zorder:
@@ -51,8 +50,8 @@ def reorg(context: Context, node: nodes.Reorg) -> DataFrame:
         raise OptionError(
             f"REORG TABLE ... APPLY ({node.action}) is not served.", hint="APPLY (PURGE) rewrites files."
         )
-    refuse_view(context, node.table, "REORG")
-    done = purge(context.spark, context.log(node.table), where=node.where)
+    table = served(context, node.table, "REORG", other_format="DELTA_NOT_A_DELTA_TABLE")
+    done = purge(context.spark, table._log, where=node.where)
     return rows(context.spark, [{"path": done.path, "metrics": done.metrics}], OPTIMIZE)
 
 
@@ -67,6 +66,20 @@ def restore(context: Context, node: nodes.Restore) -> DataFrame:
         return table.restoreToVersion(context.version(node.table.version))
     assert node.table.timestamp is not None
     return table.restoreToTimestamp(context.moment(node.table.timestamp, "DELTA_TIMESTAMP_INVALID"))
+
+
+def served(
+    context: Context, ref: nodes.TableRef, what: str, *, other_format: str = "DELTA_ONLY_OPERATION"
+) -> DeltaTable:
+    """The table that ``what`` is for; what is none has the error class that delta-spark gives it there."""
+    refuse_view(context, ref, what)
+    try:
+        return context.table(ref)
+    except NotATableError as e:
+        if ref.path is not None and not ref.literal:
+            raise
+        known = other_format if ref.path is None else "DELTA_TABLE_ONLY_OPERATION"
+        raise NotATableError(e.message, table=e.table, hint=e.hint, errorClass=known) from None
 
 
 def refuse_view(context: Context, ref: nodes.TableRef, what: str) -> None:
@@ -91,7 +104,7 @@ def convert(context: Context, node: nodes.Convert) -> DataFrame:
 
 
 def generate(context: Context, node: nodes.Generate) -> DataFrame:
-    context.table(node.table).generate(node.mode)
+    served(context, node.table, "GENERATE").generate(node.mode)
     return nothing(context)
 
 
