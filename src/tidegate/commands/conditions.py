@@ -18,6 +18,7 @@ from tidegate.files import predicate as predicates
 from tidegate.files.predicate import Constant, Predicate, Unknown
 from tidegate.schema.types import DATE, TIMESTAMP, StructType
 from tidegate.spark.expressions import PROBE, analysed, as_column
+from tidegate.spark.present import Moment
 from tidegate.spark.scan.projection import spark_type
 
 UTC = frozenset({"UTC", "ETC/UTC", "GMT", "Z", "+00:00"})
@@ -25,11 +26,15 @@ UTC = frozenset({"UTC", "ETC/UTC", "GMT", "Z", "+00:00"})
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition on the rows of one table: for Spark, for people and for the log."""
+    """A condition on the rows of one table: for Spark, for people and for the log.
+
+    Whatever asks for it more than once does so at its ``moment``.
+    """
 
     column: Column
     text: str
     predicate: Predicate
+    moment: Moment
 
     def is_decided_by(self, partition_columns: Iterable[str]) -> bool:
         """Whether partition values alone decide it."""
@@ -48,14 +53,21 @@ def shape(spark: SparkSession, schema: StructType, alias: str | None = None) -> 
 
 
 def condition_of(
-    frame: DataFrame, given: str | Column, schema: StructType, what: str, alias: str | None = None
+    frame: DataFrame,
+    given: str | Column,
+    schema: StructType,
+    what: str,
+    alias: str | None = None,
+    moment: Moment | None = None,
 ) -> Condition:
     """A condition over the columns of ``frame``, which are those of a table with ``schema``."""
+    spark = frame.sparkSession
+    moment = moment or Moment.now()
     found = analysed(frame, given, what)
     # What the user wrote has fewer casts in it than what Spark made of it.
     text = given if isinstance(given, str) else found.text
-    predicate = known(text, schema, frame.sparkSession, alias) if found.is_sql else Unknown(text)
-    return Condition(as_column(given), text, predicate)
+    predicate = known(text, schema, spark, alias) if found.is_sql else Unknown(text)
+    return Condition(as_column(moment.bound(spark, given, schema.names)), text, predicate, moment)
 
 
 def not_recognized(what: str, text: str) -> SqlSyntaxError:

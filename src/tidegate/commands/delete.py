@@ -150,7 +150,7 @@ def _rows(
     """Find the rows and take them out of their files."""
     spark = once.spark
     found = places(spark, snapshot, candidates)
-    matching = aliased(found.frame, alias).where(condition.column)
+    matching = condition.moment.at_once(aliased(found.frame, alias).where(condition.column))
     with_vectors = rows.uses_vectors(spark, snapshot.metadata, "delete")
     if with_vectors:
         positions = rows_by_file(matching, rows.total(rows.live_rows(candidates)))
@@ -212,7 +212,7 @@ def _rewrite(
         frame = frame.select(*[F.col(quote(n)) for n in names], kind)
     else:
         frame = frame.where(~goes).select(*[F.col(quote(n)) for n in names])
-    written = write_files(transaction, frame, operation="DELETE")
+    written = write_files(transaction, condition.moment.at_once(frame), operation="DELETE")
     return written.adds, written.cdcs
 
 

@@ -25,6 +25,7 @@ from tidegate.log.snapshot import Snapshot
 from tidegate.schema.mapping import mapping_mode
 from tidegate.spark.confs import conf
 from tidegate.spark.expressions import quote
+from tidegate.spark.present import Moment
 from tidegate.spark.scan.positions import places, rows_by_file
 from tidegate.spark.skipping import narrowing
 from tidegate.spark.write.constraints import REPLACE_WHERE, Constraint
@@ -126,7 +127,7 @@ def rows_where(
     picked = _Picked(
         lambda f: aliased(f, alias).where(where.column), lambda f: aliased(f, alias).where(~goes)
     )
-    return _take_out(spark, transaction, snapshot, candidates, picked, where)
+    return _take_out(spark, transaction, snapshot, candidates, picked, where.moment, where)
 
 
 @dataclass(frozen=True)
@@ -167,11 +168,11 @@ class Matching:
                 errorClass="UNRESOLVED_INSERT_REPLACE_USING_COLUMN",
             )
 
-    def picked(self, source: DataFrame) -> _Picked:
+    def picked(self, source: DataFrame, moment: Moment) -> _Picked:
         """Which rows of the table go for the rows of ``source``."""
         side, matches = source, F.lit(True)
         if self.on is not None:
-            matches = F.expr(self.on)
+            matches = F.expr(moment.bound(source.sparkSession, self.on, source.columns))
         else:
             side = source.select(*[F.col(quote(c)).alias(c) for c in self.using]).alias(_SOURCE)
             for c in self.using:
@@ -202,7 +203,8 @@ def rows_matching(
 ) -> TakenOut:
     """Take out the rows that some row of ``source`` matches."""
     transaction.read_table()
-    return _take_out(spark, transaction, snapshot, snapshot.files(), matching.picked(source), None)
+    moment = Moment.now()
+    return _take_out(spark, transaction, snapshot, snapshot.files(), matching.picked(source, moment), moment)
 
 
 @dataclass(frozen=True)
@@ -219,11 +221,12 @@ def _take_out(
     snapshot: Snapshot,
     candidates: pa.Table,
     picked: _Picked,
-    where: Condition | None,
+    moment: Moment,
+    where: Condition | None = None,
 ) -> TakenOut:
     """Find the rows that go and take them out of their files."""
     found = places(spark, snapshot, candidates)
-    matching = picked.goes(found.frame)
+    matching = moment.at_once(picked.goes(found.frame))
     with_vectors = rows.uses_vectors(spark, snapshot.metadata, "delete")
     live = rows.live_rows(candidates)
     if with_vectors:
@@ -254,5 +257,5 @@ def _take_out(
     if feeds:
         data = kept.withColumn(CHANGE_TYPE, F.lit(None).cast("string"))
         kept = data.unionByName(picked.goes(frame).select(*columns).withColumn(CHANGE_TYPE, F.lit("delete")))
-    written = write_files(transaction, kept, operation="WRITE")
+    written = write_files(transaction, moment.at_once(kept), operation="WRITE")
     return TakenOut(changes, written.adds, written.cdcs, deleted)

@@ -33,6 +33,7 @@ from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
 from tidegate.schema.columns import identity_columns
 from tidegate.spark.expressions import qualified, quote
+from tidegate.spark.present import Moment
 from tidegate.spark.scan.origins import reads_newest
 from tidegate.spark.scan.positions import places, rows_by_file
 from tidegate.spark.skipping import narrowing
@@ -61,12 +62,14 @@ def update(
     given = shape(spark, snapshot.schema, alias)
     if not set:
         raise OptionError("UPDATE sets nothing.", hint="Name at least one column and its new value.")
-    assigned = assignments_of(given, snapshot.schema, set, alias, "UPDATE", casts_of(spark))
+    moment, names = Moment.now(), snapshot.schema.names
+    values = {name: moment.bound(spark, value, names) for name, value in set.items()}
+    assigned = assignments_of(given, snapshot.schema, values, alias, "UPDATE", casts_of(spark))
     refuse_identity(snapshot, assigned)
     found = (
         None
         if condition is None
-        else condition_of(given, condition, snapshot.schema, "The condition of UPDATE", alias)
+        else condition_of(given, condition, snapshot.schema, "The condition of UPDATE", alias, moment)
     )
     if reads_newest(given.select(*(a.column for a in assigned)), log.url):
         transaction.read_table()
@@ -74,7 +77,7 @@ def update(
     check_values(given, snapshot.schema, snapshot.schema, assigned, lambda name: F.col(quote(name)))
     if once.is_done(transaction):
         return 0
-    return _Update(once, transaction, snapshot, assigned, found, alias, watch).run()
+    return _Update(once, transaction, snapshot, assigned, found, moment, alias, watch).run()
 
 
 def refuse_identity(snapshot: Snapshot, assigned: list[Assignment]) -> None:
@@ -98,6 +101,7 @@ class _Update:
         snapshot: Snapshot,
         assigned: list[Assignment],
         condition: Condition | None,
+        moment: Moment,
         alias: str | None,
         watch: rows.Watch,
     ) -> None:
@@ -107,6 +111,7 @@ class _Update:
         self.snapshot = snapshot
         self.assigned = assigned
         self.condition = condition
+        self.moment = moment
         # Old values are asked for by the table's name, whatever else is in sight.
         self.alias = alias or "__tidegate_target"
         self.watch = watch
@@ -140,7 +145,7 @@ class _Update:
         partitions = self.snapshot.partition_columns
         candidates = self.snapshot.files(narrowing(self.spark, self.condition.predicate, partitions))
         found = places(self.spark, self.snapshot, candidates)
-        matching = aliased(found.frame, self.alias).where(self.condition.column)
+        matching = self.moment.at_once(aliased(found.frame, self.alias).where(self.condition.column))
         positions: dict[int, BitMap64] = {}
         if self.with_vectors:
             by_file = rows_by_file(matching, rows.total(rows.live_rows(candidates)))
@@ -162,7 +167,8 @@ class _Update:
         if self.with_vectors:
             frame = frame.where(condition)
             condition = F.lit(True)
-        return write_files(self.transaction, self._changed(frame, condition), operation="UPDATE")
+        changed = self.moment.at_once(self._changed(frame, condition))
+        return write_files(self.transaction, changed, operation="UPDATE")
 
     def _changed(self, frame: DataFrame, condition: Column) -> DataFrame:
         """The rows after the update; with a change feed also as they were and as they are now."""

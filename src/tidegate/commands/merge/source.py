@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 from tidegate.schema.types import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType
 from tidegate.spark.expressions import qualified, quote
 from tidegate.spark.jvm import is_connect
-from tidegate.spark.remote_columns import plans_of, renamed, timed
-from tidegate.spark.times import in_text, now_micros, pinned
+from tidegate.spark.present import Moment
+from tidegate.spark.remote_columns import plans_of, renamed
 from tidegate.spark.write.fit import schema_of
 
 SOURCE_ROW = "__tidegate_source_row"
@@ -43,7 +43,7 @@ class Source:
     given: DataFrame
     alias: str | None
     schema: StructType
-    moment: int
+    moment: Moment
     beside: tuple[str, ...] = ()
 
     @classmethod
@@ -54,7 +54,7 @@ class Source:
             plan: Any = frame._plan
             alias = getattr(plan, "_alias", None) or "__tidegate_source"
             frame = frame.alias(alias)
-        return cls(frame, alias, schema_of(frame), now_micros(), beside)
+        return cls(frame, alias, schema_of(frame), Moment.now(), beside)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -73,11 +73,10 @@ class Source:
         """
         if self.alias is None or not isinstance(column, str | Column):
             return column
-        taken = (*self.names, *self.beside)
-        if isinstance(column, str):
-            return in_text(column, self.moment, taken)
-        names = frozenset(n.lower() for n in self.names)
-        return timed(renamed(column, plans_of(self.given), self.alias, names), self.moment, taken)
+        if isinstance(column, Column):
+            names = frozenset(n.lower() for n in self.names)
+            column = renamed(column, plans_of(self.given), self.alias, names)
+        return self.moment.bound(self.given.sparkSession, column, (*self.names, *self.beside))
 
     def named(self, frame: DataFrame) -> DataFrame:
         """A frame that came from the source, under the source's name where that gets lost."""
@@ -90,7 +89,7 @@ class Source:
 
     def at_once(self, frame: DataFrame) -> DataFrame:
         """A frame in which the current time is that of the MERGE."""
-        return pinned(frame, self.moment)
+        return self.moment.at_once(frame)
 
     def kept(self, frame: DataFrame) -> DataFrame:
         """The frame's rows, computed now and kept while they are needed."""
