@@ -13,9 +13,10 @@ from tidegate.commands import rows
 from tidegate.commands.alter_columns import change_operation
 from tidegate.errors import SchemaInvalidError
 from tidegate.log.table_log import TableLog
-from tidegate.schema.columns import IdentityColumn, identity_columns, with_high_water_mark
+from tidegate.schema.columns import identity_columns, with_high_water_mark
 from tidegate.spark.expressions import quote
 from tidegate.spark.scan.native import scan
+from tidegate.spark.write import identity
 from tidegate.transaction.transaction import Committed
 
 
@@ -34,27 +35,16 @@ def sync_identity(spark: SparkSession, log: TableLog, column: str) -> Committed 
     transaction.read_table()
     end = F.max if found.step > 0 else F.min
     last = scan(spark, snapshot).agg(end(F.col(quote(found.name)))).collect()[0][0]
-    mark = None if last is None else mark_for(found, int(last))
+    mark = None if last is None else identity.mark_for(found, int(last))
+    if mark is not None and not identity.is_long(mark):
+        raise SchemaInvalidError(
+            f"The column {found.name} holds {last}, and no number of its sequence lies beyond.",
+            table=log.url,
+            hint="Delete the row, or make the table anew with another START WITH and INCREMENT BY.",
+            errorClass="ARITHMETIC_OVERFLOW",
+        )
     if mark is None or mark == found.high_water_mark:
         return None
     schema = with_high_water_mark(snapshot.schema, found.name, mark)
     transaction.move_identity(snapshot.metadata.with_schema(schema))
     return transaction.commit(operation=change_operation(transaction.metadata, (found.name,), None))
-
-
-def mark_for(column: IdentityColumn, last: int) -> int | None:
-    """The mark once ``last`` is in the table; None if the sequence has not begun there yet."""
-    known = column.high_water_mark
-    if (last - column.start) * column.step < 0:
-        # Before the first number: that one is still to be given.
-        return known
-    mark = column.start - (column.start - last) // column.step * column.step
-    if not -(1 << 63) <= mark < 1 << 63:
-        raise SchemaInvalidError(
-            f"The column {column.name} holds {last}, and no number of its sequence lies beyond.",
-            hint="Delete the row, or make the table anew with another START WITH and INCREMENT BY.",
-            errorClass="ARITHMETIC_OVERFLOW",
-        )
-    if known is None:
-        return mark
-    return max(mark, known) if column.step > 0 else min(mark, known)

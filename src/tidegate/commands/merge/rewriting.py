@@ -17,7 +17,7 @@ from tidegate.commands.assignments import new_values
 from tidegate.commands.merge.analysis import Analysis, Understood, clause_number
 from tidegate.commands.merge.matching import AT, CLAUSE
 from tidegate.metadata import Metadata
-from tidegate.schema.columns import default_columns
+from tidegate.schema.columns import IdentityColumn, default_columns
 from tidegate.schema.types import StructType
 from tidegate.spark.expressions import qualified, quote
 from tidegate.spark.scan.positions import PLACE, tracks
@@ -132,15 +132,25 @@ class Rewriting:
             columns.append(value.alias(f.name))
         nothing = [F.lit(None).cast("long").alias(n) for n in self.tracking]
         out = source.select(*columns, *nothing, F.col(CLAUSE))
+        if self.analysis.numbered:
+            # Here, where rows of the table are not in sight yet, and a row and its change row are one.
+            out = identity.numbered(out, {i: self._lacking(i) for i in self.analysis.numbered})
         for u in clauses:
             out = self._generated(out, u)
         if not self.tells:
             return out.drop(CLAUSE)
-        if self.analysis.numbered:
-            # A row and its change row have one number.
-            out = identity.numbered(out, self.analysis.numbered)
         own = [(n, F.col(quote(n))) for n in (*self.schema.names, *self.tracking)]
         return rows.change_rows(out, F.array(rows.variant(own, None), rows.variant(own, "insert")))
+
+    def _lacking(self, column: IdentityColumn) -> Column:
+        """Which rows a clause makes without a value for ``column``."""
+        given = column.name.casefold()
+        without = (
+            u.number
+            for u in self.analysis.not_matched
+            if all(a.path[0].casefold() != given for a in u.assignments)
+        )
+        return F.col(CLAUSE).isin(list(without))
 
     def _inserted(self, u: Understood) -> dict[str, Column]:
         out = new_values(self.schema, StructType(), u.assignments, self._own)

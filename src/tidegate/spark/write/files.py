@@ -71,7 +71,7 @@ def write_files(
     The frame may carry the special columns of ``layout``: rows with a ``_change_type`` go to change
     files, and row ids under the table's materialised names into data files. ``constraints`` are those of
     this write alone, beside the table's own. With ``tells_inserts`` every row is written to change files
-    too, as one that was inserted. In the identity columns ``numbered`` nulls are rows without a number.
+    too, as one that was inserted. The identity columns ``numbered`` have their numbers already.
     """
     metadata = transaction.metadata
     # A table may be made with columns that no file holds; rows it has none.
@@ -82,8 +82,11 @@ def write_files(
     way = way_of(frame.sparkSession, transaction, given, special)
     provided = frozenset(c.lower() for c in frame.columns)
     spared = F.col(layout.CHANGE_TYPE).isNotNull() if layout.CHANGE_TYPE in carried else None
-    generated = () if is_optimize else identity.to_generate(metadata, provided, nulls=numbered)
-    whole = fitted(frame, metadata, carried, generated)
+    ready = identity.named(metadata, numbered)
+    missing = () if is_optimize else identity.to_generate(metadata, provided)
+    missing = tuple(i for i in missing if i not in ready)
+    generated = (*missing, *ready)
+    whole = fitted(frame, metadata, carried, missing)
     whole = enforced(whole, metadata, provided, spared, constraints)
     if tells_inserts:
         # Only now, so that a row and its change row have one number in identity columns.

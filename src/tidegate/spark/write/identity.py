@@ -8,7 +8,7 @@ loses the race for it and numbers anew. Specification: "Identity Columns".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -30,15 +30,12 @@ _MOST = 1000
 _ROW_BITS = (1 << 33) - 1
 
 
-def to_generate(
-    metadata: Metadata, provided: Iterable[str], *, nulls: Iterable[str] = ()
-) -> tuple[IdentityColumn, ...]:
+def to_generate(metadata: Metadata, provided: Iterable[str]) -> tuple[IdentityColumn, ...]:
     """The identity columns whose values are ours to give.
 
-    Those the data does not bring, nulls in those that are always generated, and in the columns ``nulls``:
-    rows that a MERGE inserts beside rows it moves.
+    Those the data does not bring, and nulls in those that are always generated.
     """
-    given = {c.lower() for c in provided} - {c.lower() for c in nulls}
+    given = {c.lower() for c in provided}
     return tuple(
         i
         for i in identity_columns(metadata.schema)
@@ -65,7 +62,7 @@ def next_value(column: IdentityColumn) -> int:
         return column.start
     # A mark that another client moved may lie between two values of the sequence.
     value = column.start + max(0, (mark - column.start) // column.step + 1) * column.step
-    if not -(1 << 63) <= value < 1 << 63:
+    if not is_long(value):
         raise CommitRefusedError(
             f"The identity column {column.name} has run out of numbers: the last one is {mark}.",
             errorClass="ARITHMETIC_OVERFLOW",
@@ -94,17 +91,41 @@ def numbers(column: IdentityColumn, partitions: int) -> Column:
     return F.coalesce(value, spent)
 
 
-def numbered(frame: DataFrame, columns: Iterable[IdentityColumn]) -> DataFrame:
-    """``frame`` with the nulls of these columns numbered, for rows that are told twice afterwards."""
+def numbered(frame: DataFrame, columns: Mapping[IdentityColumn, Column]) -> DataFrame:
+    """``frame`` with numbers in these columns, in the rows for which each one's condition is true."""
     frame, partitions = with_partitions(frame)
-    for column in columns:
-        value = F.coalesce(F.col(quote(column.name)), numbers(column, partitions))
+    for column, wanted in columns.items():
+        value = F.when(wanted, numbers(column, partitions)).otherwise(F.col(quote(column.name)))
         frame = frame.withColumn(column.name, value)
     return frame
 
 
+def named(metadata: Metadata, names: Collection[str]) -> tuple[IdentityColumn, ...]:
+    """The identity columns of these names."""
+    wanted = {n.lower() for n in names}
+    return tuple(i for i in identity_columns(metadata.schema) if i.name.lower() in wanted)
+
+
+def mark_for(column: IdentityColumn, last: int) -> int | None:
+    """The mark once ``last`` is in the table; None where the sequence has not begun yet.
+
+    It is a value of the sequence, at ``last`` or beyond, and never goes back.
+    """
+    known = column.high_water_mark
+    if (last - column.start) * column.step < 0:
+        # Before the first number: that one is still to be given.
+        return known
+    mark = column.start - (column.start - last) // column.step * column.step
+    if known is None:
+        return mark
+    return max(mark, known) if column.step > 0 else min(mark, known)
+
+
 def move_marks(transaction: Transaction, adds: pa.Table, generated: Sequence[IdentityColumn]) -> None:
-    """Move the marks of columns whose values were generated to the last value that a file has."""
+    """Move the marks of columns whose values were generated over the last value that a file has.
+
+    Files may hold values that users gave, too: of rows that a MERGE moved.
+    """
     if not generated or adds.num_rows == 0:
         return
     metadata = transaction.metadata
@@ -118,11 +139,21 @@ def move_marks(transaction: Transaction, adds: pa.Table, generated: Sequence[Ide
         field = schema.field(column.name)
         assert field is not None
         ends = [v for f in footers for v in _bounds(f, physical_name(field, mode))]
-        known = [] if column.high_water_mark is None else [column.high_water_mark]
-        if ends:
-            last = max([*ends, *known]) if column.step > 0 else min([*ends, *known])
-            schema = with_high_water_mark(schema, column.name, last)
-    transaction.move_identity(metadata.with_schema(schema))
+        if not ends:
+            continue
+        mark = mark_for(column, max(ends) if column.step > 0 else min(ends))
+        if mark is not None and not is_long(mark):
+            # The last number of the sequence lies before that value: there is none to give any more.
+            mark -= column.step
+        if mark is not None and mark != column.high_water_mark:
+            schema = with_high_water_mark(schema, column.name, mark)
+    if schema != metadata.schema:
+        transaction.move_identity(metadata.with_schema(schema))
+
+
+def is_long(value: int) -> bool:
+    """Whether a column of longs holds the value."""
+    return -(1 << 63) <= value < 1 << 63
 
 
 def _bounds(footer: pq.FileMetaData, name: str) -> list[int]:
