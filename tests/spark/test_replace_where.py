@@ -153,6 +153,43 @@ def test_replace_using_columns_and_replace_on_a_condition(
         _new(spark, 5).write.format("delta").mode("overwrite").option("replaceUsing", "nope").save(table)
 
 
+@pytest.mark.parametrize(
+    ("key", "new", "stays"),
+    [
+        ("DATE'2020-01-01'", "TIMESTAMP'2020-01-01 05:00:00'", "DATE'2020-01-02'"),
+        ("2", "2.7D", "3"),
+        ("'2'", "2", "'a'"),
+        ("2L", "2", "3L"),
+    ],
+)
+def test_keys_are_compared_as_they_will_be_stored(
+    spark: SparkSession, table: str, key: str, new: str, stays: str
+) -> None:
+    spark.sql(f"SELECT {key} AS k, 1 AS v UNION ALL SELECT {stays}, 2").write.format("delta").save(table)
+    writer = spark.sql(f"SELECT {new} AS k, 9 AS v").write.format("delta").mode("overwrite")
+    writer.option("replaceUsing", "k").save(table)
+    found = spark.read.format("delta").load(table)
+    assert {(r.is_key, r.v) for r in found.selectExpr(f"k = {key} AS is_key", "v").collect()} == {
+        (True, 9),
+        (False, 2),
+    }
+
+
+def test_names_of_keys_are_told_apart_by_case_where_the_session_does(
+    spark: SparkSession, table: str, rows: Rows
+) -> None:
+    _make(spark, table)
+    writer = _new(spark, 3).write.format("delta").mode("overwrite").option("replaceUsing", "ID")
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        with pytest.raises(OptionError, match="names ID"):
+            writer.save(table)
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    writer.save(table)
+    assert len(rows(table)) == 10
+
+
 def test_dynamic_overwrite_by_the_sessions_conf(spark: SparkSession, table: str, rows: Rows) -> None:
     spark.range(4).selectExpr("id", "id % 2 AS p").write.format("delta").partitionBy("p").save(table)
     spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")

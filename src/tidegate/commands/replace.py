@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.commands import rows
+from tidegate.commands.assignments import names_exactly
 from tidegate.commands.conditions import Condition, condition_of, not_recognized, shape
 from tidegate.commands.delete import aliased, carried, matched_by_file, note_read
 from tidegate.errors import OptionError, PredicateError
@@ -23,6 +24,7 @@ from tidegate.files.skipping import evaluate_partitions
 from tidegate.log.columns import CDC_SCHEMA
 from tidegate.log.snapshot import Snapshot
 from tidegate.schema.mapping import mapping_mode
+from tidegate.schema.types import StructType
 from tidegate.spark.confs import conf
 from tidegate.spark.expressions import quote
 from tidegate.spark.present import Moment
@@ -30,6 +32,7 @@ from tidegate.spark.scan.positions import places, rows_by_file
 from tidegate.spark.skipping import narrowing
 from tidegate.spark.write.constraints import REPLACE_WHERE, Constraint
 from tidegate.spark.write.files import write_files
+from tidegate.spark.write.fit import stored
 from tidegate.spark.write.layout import CHANGE_TYPE
 from tidegate.transaction.transaction import Transaction
 
@@ -153,28 +156,32 @@ class Matching:
             except AnalysisException as e:
                 raise _named(e, self.on) from e
             return
-        if not self.using:
+        if not all(self.using):
             # Without a column to differ in, every row would match.
             raise OptionError(
-                "replaceUsing names no columns.",
-                hint="Name at least one that the data and the table both have.",
-                errorClass="UNRESOLVED_INSERT_REPLACE_USING_COLUMN",
+                "replaceUsing has a place between its commas where no column is named.",
+                hint="Name columns that the data and the table both have.",
             )
-        theirs = {n.lower() for n in source.columns}
-        missing = [c for c in self.using if snapshot.schema.field(c) is None or c.lower() not in theirs]
+        sides = [snapshot.schema.names, source.columns]
+        exact = names_exactly(spark)
+        known = [set(names) if exact else {n.lower() for n in names} for names in sides]
+        missing = [c for c in self.using if any((c if exact else c.lower()) not in names for names in known)]
         if missing:
             raise OptionError(
                 f"replaceUsing names {', '.join(missing)}, which the data and the table must both have.",
                 errorClass="UNRESOLVED_INSERT_REPLACE_USING_COLUMN",
             )
 
-    def picked(self, source: DataFrame, moment: Moment) -> _Picked:
-        """Which rows of the table go for the rows of ``source``."""
+    def picked(self, source: DataFrame, schema: StructType, moment: Moment) -> _Picked:
+        """Which rows of the table go for the rows of ``source``, which ``schema`` will hold."""
         side, matches = source, F.lit(True)
         if self.on is not None:
             matches = F.expr(moment.bound(source.sparkSession, self.on, source.columns))
         else:
-            side = source.select(*[F.col(quote(c)).alias(c) for c in self.using]).alias(_SOURCE)
+            # Keys are compared as they will be stored, lest two rows end up with one key.
+            fields = [f for f in map(schema.field, self.using) if f is not None]
+            keys = [stored(source, f).alias(c) for f, c in zip(fields, self.using, strict=True)]
+            side = source.select(*keys).alias(_SOURCE)
             for c in self.using:
                 matches = matches & (
                     F.col(f"{quote(self.target)}.{quote(c)}") == F.col(f"{_SOURCE}.{quote(c)}")
@@ -199,12 +206,17 @@ def _named(e: AnalysisException, text: str) -> Exception:
 
 
 def rows_matching(
-    spark: SparkSession, transaction: Transaction, snapshot: Snapshot, source: DataFrame, matching: Matching
+    spark: SparkSession,
+    transaction: Transaction,
+    snapshot: Snapshot,
+    source: DataFrame,
+    matching: Matching,
+    moment: Moment,
 ) -> TakenOut:
     """Take out the rows that some row of ``source`` matches."""
     transaction.read_table()
-    moment = Moment.now()
-    return _take_out(spark, transaction, snapshot, snapshot.files(), matching.picked(source, moment), moment)
+    picked = matching.picked(source, transaction.metadata.schema, moment)
+    return _take_out(spark, transaction, snapshot, snapshot.files(), picked, moment)
 
 
 @dataclass(frozen=True)

@@ -265,13 +265,15 @@ class _Write:
             return replace.rows_where(self.spark, self.transaction, snapshot, found, alias)
         on, using = self.given.get("replaceOn"), self.given.get("replaceUsing")
         if on is not None or using is not None:
-            columns = [c.strip().strip("`") for c in (using or "").split(",") if c.strip()]
+            columns = [c.strip().strip("`") for c in (using or "").split(",")]
             matching = replace.Matching(columns, on, self.given.get("targetAlias"))
             matching.check(self.spark, snapshot, self.frame)
             # What leaves and what comes must be decided by the same rows.
             source = Source.of(self.frame)
             self.frame = source.named(source.kept(source.given))
-            return replace.rows_matching(self.spark, self.transaction, snapshot, self.frame, matching)
+            return replace.rows_matching(
+                self.spark, self.transaction, snapshot, self.frame, matching, source.moment
+            )
         # What a dynamic overwrite replaces, and so has read, is known once its files are written.
         files = snapshot.files() if self._is_dynamic else self.transaction.files()
         return replace.TakenOut(rows.removed(self.transaction, files))

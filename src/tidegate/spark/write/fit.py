@@ -244,6 +244,17 @@ def fitted(
     return out
 
 
+def stored(frame: DataFrame, field: StructField) -> Column:
+    """A column of ``frame`` with the values that the table's column of that name will hold."""
+    found = schema_of(frame).field(field.name)
+    assert found is not None
+    check_assignable(found.type, field.type, field.name)
+    column = _quoted(found.name)
+    if found.type != nullable_type(field.type):
+        column = _cast(column, found.type, field.type, (field.name,), casts_of(frame.sparkSession))
+    return bounded(column, field)
+
+
 def physical(frame: DataFrame, metadata: Metadata, keep: Sequence[str] = ()) -> DataFrame:
     """A fitted DataFrame under the names and ids that data files carry, void columns left out."""
     mode = mapping_mode(metadata)
