@@ -354,6 +354,69 @@ def test_a_value_that_is_asked_of_the_table_itself_has_read_it(
     assert rows(table, "id = 2") == [(2, 52)]
 
 
+def test_a_value_may_be_asked_of_delta_tables_by_name_and_by_path(
+    spark: SparkSession, table: str, tmp_path: Path, rows: Rows
+) -> None:
+    write(spark.range(4).selectExpr("id", "id AS v").coalesce(1), table, {})
+    path = str(tmp_path / "rates")
+    for rate in (5, 6):
+        spark.sql(f"SELECT {rate}L AS rate").write.format("delta").mode("append").save(path)
+    t, p = f"delta.`{table}`", f"delta.`{path}`"
+    spark.sql(f"CREATE TABLE rates_by_name USING delta LOCATION '{path}'")
+    try:
+        most = "(SELECT max(r.rate) FROM rates_by_name r JOIN default.rates_by_name s USING (rate))"
+        spark.sql(f"UPDATE {t} SET v = {most} + id, id = (SELECT min(rate) FROM {p}) WHERE id = 1")
+        assert rows(table) == [(0, 0), (2, 2), (3, 3), (5, 7)]
+        own = DeltaTable.forPath(spark, table)
+        own.update("id = 2", {"v": f"(SELECT count(*) FROM {p}) * 10"})
+        own.update("id = 3", {"v": F.expr(f"(WITH w AS (TABLE {p}) SELECT sum(rate) FROM w)") + F.lit(1)})
+        assert rows(table) == [(0, 0), (2, 20), (3, 12), (5, 7)]
+        spark.sql(
+            f"MERGE INTO {t} t USING (SELECT 0L AS id UNION ALL SELECT 9L) s ON t.id = s.id "
+            f"WHEN MATCHED THEN UPDATE SET v = {most} WHEN NOT MATCHED THEN INSERT (id, v) "
+            f"VALUES (s.id, (SELECT max(rate) FROM {p} VERSION AS OF 0))"
+        )
+        assert rows(table) == [(0, 6), (2, 20), (3, 12), (5, 7), (9, 5)]
+        # What depends on the row is told as of any other table.
+        with pytest.raises(PredicateError) as e:
+            spark.sql(f"UPDATE {t} SET v = (SELECT max(rate) FROM rates_by_name WHERE rate > id)")
+        assert "rates_by_name" in str(e.value)
+    finally:
+        spark.sql("DROP TABLE rates_by_name")
+
+
+def test_a_table_that_is_read_through_a_temporary_view_is_read_whole(
+    spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(spark.range(4).selectExpr("id", "id AS v").coalesce(1), table, {})
+    t = f"delta.`{table}`"
+    more = spark.range(50, 51).selectExpr("id", "id AS v")
+    names = ("of_text", "of_frame", "of_views", "of_old")
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW of_text AS SELECT id, max(v) AS v FROM {t} GROUP BY id")
+    spark.read.format("delta").load(table).where("id > 1").createOrReplaceTempView("of_frame")
+    spark.sql("CREATE OR REPLACE TEMP VIEW of_views AS SELECT * FROM of_text JOIN of_frame USING (id, v)")
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW of_old AS SELECT * FROM {t} VERSION AS OF 0")
+    try:
+        for name in names:
+            spark.sql(f"INSERT INTO {t} SELECT id, v FROM {name}")
+            assert last(table)["isBlindAppend"] is (name == "of_old"), name
+            spark.table(name).select("id", "v").write.format("delta").mode("append").save(table)
+            assert last(table)["isBlindAppend"] is (name == "of_old"), name
+        for statement in (
+            f"INSERT INTO {t} SELECT 100, (SELECT max(v) FROM of_views)",
+            f"UPDATE {t} SET v = (SELECT max(v) FROM of_text) WHERE id = 2",
+            f"MERGE INTO {t} t USING (SELECT DISTINCT id FROM of_frame) s ON t.id = s.id "
+            "WHEN MATCHED THEN UPDATE SET v = 1",
+        ):
+            with monkeypatch.context() as patch:
+                Meanwhile(patch, lambda: more.write.format("delta").mode("append").save(table))
+                with pytest.raises(ConcurrentAppendException):
+                    spark.sql(statement)
+    finally:
+        for name in names:
+            spark.catalog.dropTempView(name)
+
+
 def test_a_statement_begins_before_its_query_is_planned(
     spark: SparkSession, table: str, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:

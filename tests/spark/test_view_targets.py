@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import tidegate
 from support.dml import write
@@ -124,6 +126,100 @@ def test_a_view_of_a_frame_keeps_the_order_of_its_columns(
     )  # fmt: skip
 
 
+CHOICES: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "by alias": lambda f: f.alias("x").select("x.key", "value").toDF("a", "b"),
+    "renamed": lambda f: f.withColumnRenamed("key", "a").withColumnsRenamed({"VALUE": "b"}),
+    "as expressions": lambda f: f.selectExpr("value AS b", "key a", "key").drop("key"),
+    "as columns": lambda f: f.select("*").select(f["value"].alias("b"), F.col("key").alias("a")),
+    "turned round": lambda f: f.toDF("value", "key").select(F.col("key").alias("b"), "value").toDF("b", "a"),
+    "a star beside": lambda f: f.select(F.expr("key").alias("a"), "*").drop("key").toDF("a", "b"),
+}
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_columns_of_a_frame_may_be_chosen_and_renamed_on_the_way(
+    spark: SparkSession, made: Callable[..., str], rows: Rows, choice: str
+) -> None:
+    table = made("SELECT * FROM tab")
+    CHOICES[choice](spark.read.format("delta").load(table)).createOrReplaceTempView("v")
+    spark.sql("UPDATE v SET b = a + b, a = v.a + 10 WHERE b = 2")
+    assert rows(table) == [(0, 3), (11, 3)]
+    assert sorted(tuple(r) for r in spark.sql("SELECT a, b FROM v").collect()) == [(0, 3), (11, 3)]
+    spark.sql("DELETE FROM v WHERE a = 0")
+    assert rows(table) == [(11, 3)]
+
+
+FRAMES: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "DELTA_UNEXPECTED_PARTIAL_SCAN": lambda f: f.where("key = 1").select("value"),
+    "DELTA_UNSUPPORTED_SOURCE": lambda f: f.limit(1).alias("x"),
+    "DELTA_CANNOT_RESOLVE_COLUMN": lambda f: f.withColumn("more", F.lit(1)).select("more", "key"),
+}
+
+
+def test_a_frame_that_is_more_than_columns_of_the_table_is_refused_by_name(
+    spark: SparkSession, made: Callable[..., str], rows: Rows
+) -> None:
+    table = made("SELECT * FROM tab")
+    frame = spark.read.format("delta").load(table)
+    old = spark.read.format("delta").option("versionAsOf", 0).load(table)
+    joined = frame.alias("a").join(old.alias("b"), "key").select("a.*")
+    refused = [(name, choice(frame)) for name, choice in FRAMES.items()]
+    refused += [("DELTA_FAILED_SCAN_WITH_HISTORICAL_VERSION", old), ("DELTA_UNSUPPORTED_SOURCE", joined)]
+    for name, given in refused:
+        given.createOrReplaceTempView("v")
+        with pytest.raises(AnalysisException) as caught:
+            spark.sql("DELETE FROM v")
+        assert getattr(caught.value, "errorClass", None) == name
+    assert (rows(table), tidegate.open(table).version) == ([(0, 3), (1, 2)], 0)
+
+
+def test_a_view_of_views_is_followed_to_the_table(
+    spark: SparkSession, made: Callable[..., str], rows: Rows
+) -> None:
+    table = made("SELECT value AS b, key AS a FROM tab")
+    try:
+        spark.sql("CREATE OR REPLACE TEMP VIEW w (x, y) AS SELECT v.a, b AS n FROM v")
+        spark.sql("UPDATE w SET x = x + y WHERE w.y = 2")
+        assert rows(table) == [(0, 3), (3, 2)]
+        spark.table("w").select("y").createOrReplaceTempView("w")
+        spark.sql("DELETE FROM v WHERE b = 3")
+        assert rows(table) == [(3, 2)]
+    finally:
+        spark.catalog.dropTempView("w")
+
+
+def test_a_view_shows_the_columns_that_it_was_made_with(
+    spark: SparkSession, made: Callable[..., str], rows: Rows
+) -> None:
+    table = made("SELECT * FROM tab")
+    spark.sql(f"ALTER TABLE delta.`{table}` ADD COLUMN other INT FIRST")
+    spark.sql("UPDATE v SET value = key WHERE value = 2")
+    assert rows(table, "key = 1") == [(None, 1, 1)]
+    with pytest.raises(AnalysisException):
+        spark.sql("UPDATE v SET other = 1")
+
+
+def test_the_name_of_a_view_means_what_it_was_given_last(
+    spark: SparkSession, made: Callable[..., str], rows: Rows, tmp_path: Path
+) -> None:
+    table, other = made("SELECT * FROM tab", of_frame=True), str(tmp_path / "other")
+    write(spark.sql("SELECT 1 AS key, 2 AS value"), other, {})
+    # Somebody who is not heard of here.
+    plain: Any = type(spark).sql
+    plain.__wrapped__(spark, "CREATE OR REPLACE TEMP VIEW v AS SELECT 7 AS key")
+    with pytest.raises(PySparkException, match="UPDATE"):
+        spark.sql("UPDATE v SET key = 5")
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW v AS SELECT * FROM delta.`{other}`")
+    spark.sql("DELETE FROM v")
+    assert (rows(table), rows(other)) == ([(0, 3), (1, 2)], [])
+    spark.read.format("delta").load(table).createOrReplaceTempView("v")
+    spark.catalog.dropTempView("v")
+    spark.range(3).selectExpr("id AS key").createTempView("v")
+    with pytest.raises(PySparkException, match="UPDATE"):
+        spark.sql("UPDATE v SET key = 5")
+    assert rows(table) == [(0, 3), (1, 2)]
+
+
 # What each view is told, for UPDATE and for MERGE.
 REFUSED = {
     "SELECT key, value, 1 AS one FROM tab": (
@@ -163,12 +259,12 @@ def test_views_that_follow_a_table_and_views_for_everybody(
     tidegate.view(spark, "v", table)
     spark.sql("DELETE FROM v WHERE key = 1")
     assert rows(table) == _view(spark) == [(0, 3)]
-    if CONNECT:
-        return
     # Whoever makes a view of that name means another one.
     spark.sql("SELECT 1 AS key").createOrReplaceTempView("v")
     with pytest.raises(PySparkException, match="UPDATE"):
         spark.sql("UPDATE v SET key = 5")
+    if CONNECT:
+        return
     spark.read.format("delta").load(table).createOrReplaceGlobalTempView("everybodys")
     spark.sql("UPDATE global_temp.everybodys SET value = 8 WHERE everybodys.key = 0")
     spark.catalog.dropGlobalTempView("everybodys")

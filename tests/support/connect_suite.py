@@ -46,6 +46,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
     "test_merge_clauses_scenarios.py": (),
     "test_merge_evolution_scenarios.py": (),
     "test_merge_scenarios.py": (),
+    "test_one_moment.py": ("test_an_update_loses_no_row_and_doubles_none",),
     "test_optimize.py": ("test_deletion_vectors_are_purged",),
     "test_optimize_scenarios.py": (),
     "test_partition_values.py": (),
@@ -59,7 +60,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
     "test_stream_source.py": (),
     "test_update.py": ("test_rows_that_match_get_new_values",),
     "test_vacuum_scenarios.py": (),
-    "test_view_targets.py": (),
+    "test_view_targets.py": ("test_a_view_of_the_whole_table_is_the_table",),
     "test_views_and_metrics.py": (),
     "test_write_and_read.py": (),
     "test_write_schema_scenarios.py": (),
@@ -75,8 +76,6 @@ _MOVED = "a managed table cannot be moved by a client, and is refused by name"
 _TIMES = "a client does not see its plans, and each query of a command asks for the time on its own"
 _TESTING = "a server in its testing mode refuses what Spark's own optimizer does to the plan"
 
-_VALUES = "a subquery in a value reads what the server itself knows, which is no Delta table"
-_VIEWS = "a client does not see the plans of the server's views"
 _CASTS = "a client cannot ask for another cast than the session's"
 
 # What a Connect client cannot do, or has no way to show.
@@ -87,11 +86,9 @@ CLASSIC_ONLY: dict[str, str] = {
     "test_convert.py::test_a_parquet_table_by_name_is_a_delta_table_under_the_same_name": _MOVED,
     "test_delete.py::test_a_predicate_on_partitions_reads_no_file": _JOBS,
     "test_dml_scenarios.py::test_a_merge_whose_rows_are_lost_begins_again": _JOBS,
-    "test_dml_scenarios.py::test_a_value_that_is_asked_of_the_table_itself_has_read_it": _VALUES,
     "test_dml_scenarios.py::test_rows_are_replaced_by_what_a_condition_says_of_one_side": _TESTING,
     "test_identity.py::test_one_partition_is_numbered_without_gaps": _GAPS,
     "test_identity.py::test_values_may_be_given_where_they_are_generated_by_default": _GAPS,
-    "test_merge_clauses_scenarios.py::test_a_view_takes_every_column_by_name_and_fields_too": _VIEWS,
     "test_merge_scenarios.py::test_the_policy_legacy_cuts_off_what_does_not_fit": _CASTS,
     "test_merge_scenarios.py::test_the_current_time_is_one_for_the_whole_statement": _TIMES,
     "test_read_schemas.py::test_commands_go_on_with_columns_that_hold_no_null": _TESTING,
@@ -106,10 +103,4 @@ CLASSIC_ONLY: dict[str, str] = {
     "test_views_and_metrics.py::test_a_listener_of_the_session_sees_a_write_end": _LISTENER,
     "test_write_and_read.py::test_explain_names_the_table_and_its_version": _NATIVE,
     "test_write_types.py::test_variants_come_back": _TESTING,
-    "test_view_targets.py::test_a_view_of_the_whole_table_is_the_table": _VIEWS,
-    "test_view_targets.py::test_a_view_under_other_names_is_changed_in_its_own_words": _VIEWS,
-    "test_view_targets.py::test_a_view_of_some_columns_knows_no_others": _VIEWS,
-    "test_view_targets.py::test_names_that_are_not_the_views_columns_stay_as_they_are": _VIEWS,
-    "test_view_targets.py::test_a_view_of_a_frame_keeps_the_order_of_its_columns": _VIEWS,
-    "test_view_targets.py::test_a_view_that_is_more_than_columns_of_the_table_is_refused_by_name": _VIEWS,
 }

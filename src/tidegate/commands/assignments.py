@@ -16,10 +16,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidegate.commands.subqueries import as_columns
 from tidegate.errors import PredicateError, SchemaInvalidError
 from tidegate.schema.paths import Path, join_path, split_path
 from tidegate.schema.types import VOID, ArrayType, DataType, MapType, StructField, StructType
-from tidegate.spark.expressions import CORRELATED, PREDICATE, PROBE, as_column, shown, strange_values
+from tidegate.spark.expressions import CORRELATED, PREDICATE, PROBE, shown, strange_values
 from tidegate.spark.scan.projection import spark_type
 from tidegate.spark.write.casts import Casts, cast_to
 from tidegate.spark.write.fit import schema_of
@@ -132,15 +133,16 @@ def check_paths(paths: Iterable[Path], schema: StructType, what: str) -> None:
             here = field.type
 
 
-def typed(frame: DataFrame, values: Sequence[Value], what: str) -> list[DataType]:
-    """The types of values over the columns of ``frame``; aggregates and the like are refused.
+def typed(frame: DataFrame, values: Sequence[Value], what: str) -> list[tuple[Column, DataType]]:
+    """Values over the columns of ``frame`` with their types; aggregates and the like are refused.
 
     A subquery may stand in for one value that is the same for all rows.
     """
     if not values:
         return []
     names = [f"__tidegate_value_{i}" for i in range(len(values))]
-    columns = [as_column(v).alias(n) for v, n in zip(values, names, strict=True)]
+    read = as_columns(frame.sparkSession, values)
+    columns = [c.alias(n) for c, n in zip(read, names, strict=True)]
     try:
         # A row's own column beside them: an aggregate cannot stand there.
         probe = frame.withColumn(PROBE, F.lit(1)).select(PROBE, *columns)
@@ -149,10 +151,10 @@ def typed(frame: DataFrame, values: Sequence[Value], what: str) -> list[DataType
         if (e.getCondition() or "").startswith("MISSING_GROUP_BY"):
             raise _refused(what, values, "an aggregate", "DELTA_AGGREGATION_NOT_SUPPORTED") from e
         raise
-    strange = strange_values(probe, [shown(v) for v in values], scalars=True)
+    strange = strange_values(probe, [shown(c) for c in read], scalars=True)
     if strange is not None:
         raise _refused(what, values, strange, _STRANGE.get(strange, "DELTA_UNSUPPORTED_EXPRESSION"))
-    return [f.type for f in schema.fields[1:]]
+    return [(c, f.type) for c, f in zip(read, schema.fields[1:], strict=True)]
 
 
 def _refused(what: str, values: Sequence[Value], kind: str, error_class: str) -> PredicateError:
@@ -329,8 +331,8 @@ def assignments_of(
             raise no_target(name, schema, what, alias)
         paths.append(path)
     check_paths(paths, schema, what)
-    types = typed(frame, list(given.values()), what)
+    values = typed(frame, list(given.values()), what)
     return [
-        Assignment(path, as_column(value), kind, casts=casts)
-        for path, value, kind in zip(paths, given.values(), types, strict=True)
+        Assignment(path, column, kind, casts=casts)
+        for path, (column, kind) in zip(paths, values, strict=True)
     ]

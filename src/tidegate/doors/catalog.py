@@ -27,9 +27,12 @@ from tidegate.doors import indextables, references
 from tidegate.doors.hooks import derive, frame_of, is_enabled, notes, session_of, text, wrap
 from tidegate.doors.said import format_of, options_of, partitions_of
 from tidegate.errors import OptionError
+from tidegate.schema.paths import split_path
 from tidegate.spark.catalog import INDEX_PROVIDERS, PROVIDER, Entry, serve_plans
 from tidegate.spark.catalog_references import serve_references
 from tidegate.spark.jvm import is_connect
+from tidegate.spark.scan.origins import noted
+from tidegate.sql.remote_views import reads
 from tidegate.table.delta import DeltaTable
 
 INDEX = INDEX_PROVIDERS[0]
@@ -294,7 +297,7 @@ def _read_table(original: Callable[..., Any]) -> Callable[..., Any]:
             return read(spark, location, given)
         if (location := indextables.location_of(spark, tableName)) is not None:
             return indextables.read(spark, location, given)
-        return original(self, tableName)
+        return _of_view(spark, tableName, original(self, tableName))
 
     return table
 
@@ -323,10 +326,16 @@ def _remote_table(spark: Any, name: str, original: Callable[..., Any]) -> Any:
     entry = catalog.entry_of(spark, name)
     if entry is not None and entry.is_index and entry.location is not None:
         return indextables.read(spark, entry.location, {})
-    # The query of a view may read tables of ours.
-    return (
-        spark.sql(f"SELECT * FROM {name}") if entry is not None and entry.is_view else original(spark, name)
-    )
+    if entry is not None and entry.is_view:
+        # Its query may read tables of ours.
+        return spark.sql(f"SELECT * FROM {name}")
+    return original(spark, name) if entry is not None else _of_view(spark, name, original(spark, name))
+
+
+def _of_view(spark: Any, name: str, frame: Any) -> Any:
+    """What a name that is none of ours gave: on Spark Connect a temporary view may read tables of ours."""
+    parts = split_path(name) if is_connect(spark) else ()
+    return noted(frame, reads(spark, parts[0])) if len(parts) == 1 else frame
 
 
 def _new_session(original: Callable[..., Any]) -> Callable[..., Any]:

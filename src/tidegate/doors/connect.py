@@ -1,12 +1,12 @@
 """Spark Connect: the same doors on the client's own classes, and everything by the portable way.
 
 What is hooked: the readers and writers of ``pyspark.sql.connect`` as ``batch``, ``catalog`` and ``streams``
-say; filters of DataFrames; the two ways to derive a session, so that a derived one is enabled too; and in
-``Catalog`` the calls for which the server loads tables, since it must know their provider. ``listTables``
-leaves out the views that stand in for tables in queries (``sql.remote``), and ``getTable`` tells external
-tables from managed ones, which Spark does not where a Python data source serves them. The client reads and
-writes the log, the server's executors read and write data files: both must reach the table. No Py4J is
-touched.
+say; filters of DataFrames; what makes temporary views of them, so that it is known what these show; the two
+ways to derive a session, so that a derived one is enabled too; and in ``Catalog`` the calls for which the
+server loads tables, since it must know their provider. ``listTables`` leaves out the views that stand in for
+tables in queries (``sql.remote``), and ``getTable`` tells external tables from managed ones, which Spark does
+not where a Python data source serves them. The client reads and writes the log, the server's executors read
+and write data files: both must reach the table. No Py4J is touched.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tidegate.commands import subqueries
 from tidegate.commands.catalog import entry_of
 from tidegate.doors import batch, catalog, filters, statements, streams
-from tidegate.doors.hooks import derive, is_enabled, wrap
+from tidegate.doors.hooks import derive, is_enabled, original, wrap
 from tidegate.spark.remote_catalog import provided
-from tidegate.sql.remote import OWN_VIEWS
+from tidegate.sql import remote
+from tidegate.sql.context import Context
+from tidegate.sql.remote_views import OWN_VIEWS, remember
 
 
 def install() -> None:
@@ -41,6 +44,9 @@ def install() -> None:
     wrap(Catalog, "listTables", _list_tables)
     wrap(Catalog, "getTable", _get_table)
     wrap(Catalog, "tableExists", _table_exists)
+    for name in ("createTempView", "createOrReplaceTempView"):
+        wrap(DataFrame, name, _makes_view, lambda frame: is_enabled(frame.sparkSession))
+    subqueries.serve(_read_by)
 
 
 def _derived(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,6 +56,23 @@ def _derived(original: Callable[..., Any]) -> Callable[..., Any]:
         return made
 
     return derived
+
+
+def _makes_view(original: Callable[..., Any]) -> Callable[..., Any]:
+    def make(self: Any, name: str) -> Any:
+        made = original(self, name)
+        remember(self.sparkSession, name, self)
+        return made
+
+    return make
+
+
+def _read_by(spark: Any) -> subqueries.Reader | None:
+    """How the subqueries of one command's values are read; None if the session is not enabled."""
+    if not is_enabled(spark):
+        return None
+    context = Context(spark, lambda *what: original(type(spark), "sql")(spark, *what))
+    return lambda text: remote.value(context, text)
 
 
 def _provided(names: Any, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -341,6 +341,9 @@ def holds_view(spark: SparkSession, name: str, frame: DataFrame) -> bool:
 
 
 def is_made_of_frame(spark: SparkSession, name: str) -> bool:
-    """Whether the temporary view ``name`` of a classic session holds the plan of a DataFrame, not a text."""
+    """Whether the temporary view ``name`` holds the plan of a DataFrame, not a text."""
+    if jvm.is_connect(spark):
+        view = remote_catalog.temporary_view(spark, name)
+        return view is not None and view.query is None
     found = _catalog(spark).getRawTempView(name)
     return bool(found.isDefined() and found.get().plan().isDefined())

@@ -225,10 +225,10 @@ def _strange_texts(spark: SparkSession, texts: Sequence[str], scalars: bool) -> 
 
 
 def _stands_alone(spark: SparkSession, query: Any) -> bool:
-    """Whether all names in a subquery are its own: it means something beside a frame without columns."""
+    """Whether all names in a subquery are its own: it means something beside a row that has none of them."""
     text = query.unnest().sql(dialect="spark")
     try:
-        analyse(spark.range(0).select(F.expr(f"({text})")))
+        analyse(spark.range(0).select(F.lit(1).alias(PROBE)).select(F.expr(f"({text})")))
     except AnalysisException as e:
         return not (e.getCondition() or "").startswith("UNRESOLVED_COLUMN")
     return True

@@ -104,13 +104,46 @@ def holds_view(spark: SparkSession, name: str, frame: DataFrame) -> bool:
     """Whether the temporary view ``name`` is there and means ``frame``: the server compares the plans."""
     if not is_temporary_view(spark, name):
         return False
-    reader = spark.read
-    table: Any = type(reader).table
     try:
-        return bool(frame.sameSemantics(getattr(table, "__wrapped__", table)(reader, name)))
+        return _means(spark, name, frame)
     except (PySparkException, TidegateError):
         # Its files are gone, so that the server cannot look at it: it is an old one of ours.
         return True
+
+
+def is_same_view(spark: SparkSession, name: str, frame: DataFrame) -> bool:
+    """``holds_view`` for a view that is there; one that the server cannot look at is another."""
+    try:
+        return _means(spark, name, frame)
+    except (PySparkException, TidegateError):
+        return False
+
+
+def _means(spark: SparkSession, name: str, frame: DataFrame) -> bool:
+    reader = spark.read
+    table: Any = type(reader).table
+    return bool(frame.sameSemantics(getattr(table, "__wrapped__", table)(reader, quoted(name))))
+
+
+@dataclass(frozen=True)
+class TemporaryView:
+    """A temporary view: its columns, and its query if a statement made it.
+
+    Each column is what the query calls it and what the view does.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    query: str | None
+
+
+def temporary_view(spark: SparkSession, name: str) -> TemporaryView | None:
+    """What the server tells of a temporary view; None if there is none of that name."""
+    if not is_temporary_view(spark, name):
+        return None
+    told = described(spark, quoted(name))
+    names = [str(column["name"]) for column in told["columns"]]
+    given = [str(column) for column in told.get("view_query_output_columns") or names]
+    return TemporaryView(tuple(zip(given, names, strict=True)), told.get("view_text"))
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import copy
 import re
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import date, datetime, timedelta, timezone
 from typing import Any, TypeVar
 
 from pyspark.sql import types as T
 
+from tidegate.spark.scan.origins import noted_expression
 from tidegate.spark.times import in_function, in_text
 
 PlanIds = dict[str, int | None]
@@ -73,50 +74,60 @@ def renamed(
     A column that was taken from a frame (``df["id"]``) is found by that frame's plan, which is gone once the
     frame's rows are kept; its name is not.
     """
-    return type(column)(_exchanged(column._expr, plans, alias, names))
 
+    def exchange(made: Any) -> Any:
+        if type(made).__name__ == "ColumnReference" and made._plan_id in plans:
+            known = made._unparsed_identifier
+            if names is not None:
+                name = known.strip("`").replace("``", "`")
+                if name.lower() not in names:
+                    return made
+                known = "`" + name.replace("`", "``") + "`"
+            qualifier = "" if alias is None else "`" + alias.replace("`", "``") + "`."
+            made._unparsed_identifier, made._plan_id = qualifier + known, None
+        return made
 
-def _exchanged(value: Any, plans: frozenset[int], alias: str | None, names: frozenset[str] | None) -> Any:
-    if isinstance(value, list | tuple):
-        return type(value)(_exchanged(v, plans, alias, names) for v in value)
-    if not type(value).__module__.endswith("connect.expressions"):
-        return value
-    made = copy.copy(value)
-    for key, inner in vars(value).items():
-        setattr(made, key, _exchanged(inner, plans, alias, names))
-    if type(value).__name__ == "ColumnReference" and value._plan_id in plans:
-        known = value._unparsed_identifier
-        if names is not None:
-            name = known.strip("`").replace("``", "`")
-            if name.lower() not in names:
-                return made
-            known = "`" + name.replace("`", "``") + "`"
-        qualifier = "" if alias is None else "`" + alias.replace("`", "``") + "`."
-        made._unparsed_identifier, made._plan_id = qualifier + known, None
-    return made
+    return type(column)(_each(column._expr, exchange))
 
 
 def timed(column: Any, micros: int, taken: Collection[str]) -> Any:
     """The column with ``micros`` for the current time where it asks for it; ``taken`` are other columns."""
-    return type(column)(_at(column._expr, micros, taken))
+
+    def at(made: Any) -> Any:
+        kind = type(made).__name__
+        if kind == "SQLExpression":
+            made._expr = in_text(made._expr, micros, taken)
+        elif kind == "UnresolvedFunction":
+            text = in_function(made._name, len(made._args), micros)
+            if text is not None:
+                return _as_text(made, text)
+        return made
+
+    return type(column)(_each(column._expr, at))
 
 
-def _at(value: Any, micros: int, taken: Collection[str]) -> Any:
+def with_tables(column: Any, read: Callable[[str], tuple[str, Collection[str]]]) -> Any:
+    """The column with each text in it as ``read`` gives it, known to read the tables that come with it."""
+
+    def replace(made: Any) -> Any:
+        if type(made).__name__ == "SQLExpression":
+            made._expr, tables = read(made._expr)
+            return noted_expression(made, tables)
+        return made
+
+    return type(column)(_each(column._expr, replace))
+
+
+def _each(value: Any, change: Callable[[Any], Any]) -> Any:
+    """An expression with ``change`` made to a copy of all that it is made of, the innermost first."""
     if isinstance(value, list | tuple):
-        return type(value)(_at(v, micros, taken) for v in value)
+        return type(value)(_each(v, change) for v in value)
     if not type(value).__module__.endswith("connect.expressions"):
         return value
     made = copy.copy(value)
     for key, inner in vars(value).items():
-        setattr(made, key, _at(inner, micros, taken))
-    kind = type(value).__name__
-    if kind == "SQLExpression":
-        made._expr = in_text(value._expr, micros, taken)
-    elif kind == "UnresolvedFunction":
-        text = in_function(value._name, len(value._args), micros)
-        if text is not None:
-            return _as_text(value, text)
-    return made
+        setattr(made, key, _each(inner, change))
+    return change(made)
 
 
 def _as_text(beside: Any, text: str) -> Any:

@@ -1,8 +1,8 @@
 """What a temporary view is made of: a Delta table under other names, or something that cannot be written to.
 
 The view's plan is followed from its top through aliases and selections of columns until it is the very scan
-that a table has. Anything else on the way (a filter, a join, rows of an older version) is named. Only the
-plans of classic sessions can be looked into.
+that a table has. Anything else on the way (a filter, a join, rows of an older version) is named. These are
+the plans of classic sessions; what is known of views on Connect stands in ``sql.remote_views``.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tidegate.opening import open as open_table
-from tidegate.spark import jvm
 from tidegate.spark.scan.origins import Origin
 from tidegate.spark.scan.scans import scan
+
+A_FILTER = "a filter"
+A_VERSION = "a version of the table"
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,7 @@ class Behind:
 
 
 def behind(spark: SparkSession, name: str) -> Behind | None:
-    """What the temporary view ``name`` shows; None if no Delta table is in it, or on Connect."""
-    if jvm.is_connect(spark):
-        return None
+    """What the temporary view ``name`` of a classic session shows; None if no Delta table is in it."""
     plan: Any = spark.table(name)._jdf.queryExecution().analyzed()
     leaves = _listed(plan.collectLeaves())
     found = [o for o in map(Origin.of, leaves) if o is not None]
@@ -43,7 +43,7 @@ def behind(spark: SparkSession, name: str) -> Behind | None:
     if len(leaves) > 1:
         return Behind(origin.table, obstacle="more than one source")
     if not origin.newest:
-        return Behind(origin.table, obstacle="a version of the table")
+        return Behind(origin.table, obstacle=A_VERSION)
     snapshot = open_table(origin.table, version=origin.version)
     table: Any = scan(spark, snapshot)._jdf.queryExecution().analyzed()
     return _followed(plan, table, origin)
@@ -58,7 +58,7 @@ def _followed(plan: Any, table: Any, origin: Origin) -> Behind:
         kind = str(node.getClass().getSimpleName())
         children = _listed(node.children())
         if kind == "Filter":
-            return Behind(origin.table, obstacle="a filter")
+            return Behind(origin.table, obstacle=A_FILTER)
         if kind == "Project":
             made = {e.exprId().id(): _column(e) for e in _listed(node.projectList())}
             now = {key: None if at is None else made.get(at) for key, at in now.items()}

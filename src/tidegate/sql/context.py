@@ -27,7 +27,7 @@ from tidegate.opening import open as open_table
 from tidegate.spark.catalog_references import serves_references
 from tidegate.spark.jvm import is_connect
 from tidegate.spark.scan.scans import scan
-from tidegate.sql import remote
+from tidegate.sql import remote, remote_views
 from tidegate.sql.nodes import TableRef
 from tidegate.sql.positions import Rewritten, told_back
 from tidegate.sql.references import Changes, Found, is_marked, keeps_text, references, replaced
@@ -178,7 +178,7 @@ class Context:
     @staticmethod
     def view_name(key: str) -> str:
         """The name of the temporary view that stands in for what ``key`` tells apart."""
-        return remote.OWN_VIEWS + hashlib.sha256(key.encode()).hexdigest()[:16]
+        return remote_views.OWN_VIEWS + hashlib.sha256(key.encode()).hexdigest()[:16]
 
     def scanned(self, what: TableRef | Changes) -> tuple[str, Callable[[], DataFrame]]:
         """What tells the rows of a place from all others, and how they are scanned."""

@@ -20,7 +20,7 @@ from tidegate.errors import OptionError, QueryError, TidegateError
 from tidegate.index.datasource import FLAGS
 from tidegate.index.named import FORMAT
 from tidegate.spark.jvm import is_connect
-from tidegate.sql import remote
+from tidegate.sql import remote_views
 from tidegate.sql.context import Context
 from tidegate.sql.dialect import at_offset, tokens_of
 from tidegate.sql.index_statements import index_path
@@ -57,7 +57,7 @@ def query(context: Context, text: str, arguments: Any = None) -> DataFrame | Non
     new = rewritten(text, sorted(changes))
     if is_connect(context.spark):
         # The server reads the text again when the query runs.
-        remote.keep(context.spark, views)
+        remote_views.keep(context.spark, views)
         return context.query(new.text, arguments)
     for view, frame in views.items():
         frame.createOrReplaceTempView(view)

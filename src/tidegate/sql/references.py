@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tidegate.commands.marks import marked
+from tidegate.errors import SqlSyntaxError
 from tidegate.sql.dialect import DeltaSpark, Walk, tokens_of
 from tidegate.sql.nodes import TableRef
 from tidegate.sql.positions import Rewritten, rewritten
@@ -22,6 +23,7 @@ _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 _OPEN, _CLOSE = TokenType.L_PAREN, TokenType.R_PAREN
 # What begins a query behind a parenthesis.
 _QUERIES = (TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES, TokenType.TABLE)
+_WORDS = ("SELECT", "FROM", "TABLE")
 # A function has a parenthesis behind it, the type of a literal its text.
 _BEHIND_OTHERS = (_OPEN, TokenType.STRING)
 # Before types and aliases, and before the unit of an interval.
@@ -221,6 +223,23 @@ def with_columns(text: str, names: Mapping[str, str], alias: str) -> str:
         out.append(text[at : token.start] + ".".join("`" + p.replace("`", "``") + "`" for p in parts))
         at = token.end + 1
     return "".join([*out, text[at:]])
+
+
+def queries_in(text: str) -> list[tuple[int, int]]:
+    """Where subqueries stand in the text of a value: the first and the last character of each."""
+    if not any(word in text.upper() for word in _WORDS):
+        return []
+    try:
+        tokens = tokens_of(text)
+    except SqlSyntaxError:
+        # Spark may know better.
+        return []
+    out: list[tuple[int, int]] = []
+    for i in range(1, len(tokens)):
+        behind = not out or tokens[i].start > out[-1][1]
+        if behind and tokens[i].token_type in _QUERIES and tokens[i - 1].token_type is _OPEN:
+            out.append((tokens[i].start, tokens[_end(tokens, i) - 1].end))
+    return out
 
 
 def _begins_column(tokens: Sequence[Token], i: int, alias: str) -> bool:

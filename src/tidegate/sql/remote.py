@@ -10,30 +10,28 @@ version before each query.
 from __future__ import annotations
 
 import hashlib
-import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from tidegate.commands import catalog, views
 from tidegate.errors import OptionError
 from tidegate.log.table_log import TableLog
 from tidegate.spark.catalog import INDEX_PROVIDERS
 from tidegate.spark.remote_catalog import quoted, view_of
-from tidegate.spark.scan.origins import noted
+from tidegate.spark.scan.origins import answered
 from tidegate.sql.names import Name, makes_view, table_names
 from tidegate.sql.positions import rewritten
-from tidegate.sql.references import Changes, Found, references
+from tidegate.sql.references import Changes, Found, queries_in, references
+from tidegate.sql.remote_views import OWN_VIEWS, is_kept, keep, reads
 
 if TYPE_CHECKING:
     from tidegate.spark.catalog import Entry
     from tidegate.sql.context import Context
 
-OWN_VIEWS = "__tidegate_"
 _FOLLOWING = f"{OWN_VIEWS}latest_"
 _DEEPEST = 16
-_made: weakref.WeakKeyDictionary[SparkSession, set[str]] = weakref.WeakKeyDictionary()
 
 
 def query(context: Context, text: str, arguments: Any = None) -> DataFrame:
@@ -48,15 +46,15 @@ def query(context: Context, text: str, arguments: Any = None) -> DataFrame:
             hint="Write CREATE TEMPORARY VIEW, or make the view in a classic session of the same catalog.",
         )
     keep(context.spark, rewriting.views)
-    return noted(context.through(new, arguments), rewriting.newest)
+    return answered(context.through(new, arguments), new, rewriting.newest)
 
 
-def keep(spark: SparkSession, views: Mapping[str, DataFrame]) -> None:
-    """Make the views that a query reads by name; they stay as long as the session does."""
-    known = _made.setdefault(spark, set())
-    for name, frame in views.items():
-        frame.createOrReplaceTempView(name)
-        known.add(name)
+def value(context: Context, text: str) -> tuple[str, set[str]]:
+    """A value with the Delta tables in its subqueries replaced, and those that it reads as they are now."""
+    rewriting = _Rewriting(context, follows=False)
+    places = [(start, end, rewriting.rewritten(text[start : end + 1])) for start, end in queries_in(text)]
+    keep(context.spark, rewriting.views)
+    return rewritten(text, places).text, rewriting.newest
 
 
 class _Rewriting:
@@ -116,6 +114,8 @@ class _Rewriting:
         elif entry is not None and entry.is_view:
             view = self._expanded(entry)
         if view is None:
+            if entry is None and len(name.ref.parts) == 1 and not self.follows:
+                self.newest |= reads(self.context.spark, name.ref.parts[0])
             # In the body of a view a name belongs to the view's database, whatever the current one is.
             return text if self.database is not None and entry is not None else None
         return quoted(name.ref.parts[-1]) if name.qualifies else view + _alias(name)
@@ -155,7 +155,7 @@ class _Rewriting:
         """The name of the view for some rows; what is fixed is made once in a session."""
         self.reads_ours = True
         name = self.context.view_name(key)
-        if name not in self.views and not (fixed and name in _made.get(self.context.spark, ())):
+        if name not in self.views and not (fixed and is_kept(self.context.spark, name)):
             self.views[name] = make()
         return name
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import functions as F
 
 from tidegate.commands import catalog, views
+from tidegate.commands.subqueries import as_columns
 from tidegate.errors import NotATableError, SchemaInvalidError, TidegateError
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
@@ -21,15 +22,15 @@ from tidegate.schema.types import StructType
 from tidegate.spark.catalog import is_made_of_frame
 from tidegate.spark.expressions import analyse, analysed, quote
 from tidegate.spark.jvm import is_connect
-from tidegate.spark.view_plans import Behind, behind
-from tidegate.sql import nodes
+from tidegate.spark.view_plans import A_FILTER, A_VERSION, Behind, behind
+from tidegate.sql import nodes, remote_views
 from tidegate.sql.context import Context
 from tidegate.sql.references import with_columns
 
 Changing = nodes.Update | nodes.Delete | nodes.Merge
 _OBSTACLES = {
-    "a filter": "DELTA_UNEXPECTED_PARTIAL_SCAN",
-    "a version of the table": "DELTA_FAILED_SCAN_WITH_HISTORICAL_VERSION",
+    A_FILTER: "DELTA_UNEXPECTED_PARTIAL_SCAN",
+    A_VERSION: "DELTA_FAILED_SCAN_WITH_HISTORICAL_VERSION",
 }
 
 
@@ -49,7 +50,7 @@ class ViewTarget:
     def shown_again(self, context: Context) -> None:
         """Bring a view that holds the plan of a DataFrame to the version that the statement made."""
         spark = context.spark
-        if self.view is None or is_connect(spark) or not is_made_of_frame(spark, self.view):
+        if self.view is None or not is_made_of_frame(spark, self.view):
             return
         if self.columns is None:
             views.view(spark, self.view, self.location)
@@ -72,7 +73,10 @@ def view_target(context: Context, node: nodes.Statement) -> ViewTarget | None:
     followed = None if name is None else views.held(context.spark, name)
     if followed is not None:
         return ViewTarget(name, followed[0], _on(node, followed[0]), None)
-    found = behind(context.spark, ref.name)
+    if is_connect(context.spark):
+        found = remote_views.behind(context.spark, ref.parts[0])
+    else:
+        found = behind(context.spark, ref.name)
     if found is None:
         return None
     schema = load(TableLog.at(found.table)).schema
@@ -151,7 +155,7 @@ def _in_words_of_table(
     for target, value in node.set:
         if value.strip().upper() != "DEFAULT":
             # A value names no more than the view shows either.
-            analyse(frame.select(F.expr(value)))
+            analyse(frame.select(*as_columns(context.spark, [value])))
         values.append((_target(target, names, alias), with_columns(value, others, alias)))
     return replace(node, where=where, set=tuple(values))
 

@@ -298,10 +298,8 @@ class _Reader:
             paths.append(path)
         check_paths(paths, self.schema, str(clause))
         values = list(clause.values.values())
-        types = typed(self.frame, values, str(clause))
-        return [
-            Assignment(p, as_column(v), t, missing=True) for p, v, t in zip(paths, values, types, strict=True)
-        ]
+        read = typed(self.frame, values, str(clause))
+        return [Assignment(p, c, t, missing=True) for p, (c, t) in zip(paths, read, strict=True)]
 
     def _star(self, clause: Clause) -> list[Assignment]:
         if self.evolves:

@@ -31,11 +31,11 @@ from tidegate.files.skipping import keep_mask
 from tidegate.log.actions import Add
 from tidegate.log.columns import from_batch
 from tidegate.log.snapshot import Snapshot
-from tidegate.schema.types import StructType
+from tidegate.schema.types import StructField, StructType
 from tidegate.spark import failures, jvm
 from tidegate.spark.hadoop import hadoop_root, settings
 from tidegate.spark.scan import metrics, portable, vectors
-from tidegate.spark.scan.origins import Origin
+from tidegate.spark.scan.origins import Origin, Scan, scanned
 from tidegate.spark.scan.projection import Layout, file_metadata, spark_type
 from tidegate.spark.scan.widening import by_stored_type, narrow_decimals
 from tidegate.spark.session import pinned
@@ -285,10 +285,23 @@ def scan(
     if narrow_decimals(layout):
         listed = files if files is not None else snapshot.files(columns=FILE_COLUMNS)
         ways = by_stored_type(snapshot, layout, listed) or [(layout, listed)]
-        return reduce(
+        frame = reduce(
             DataFrame.unionAll, [_scan(spark, snapshot, way, some, columns, follow) for way, some in ways]
         )
-    return _scan(spark, snapshot, layout, files, columns, follow)
+    else:
+        frame = _scan(spark, snapshot, layout, files, columns, follow)
+    if jvm.is_connect(spark):
+        kept = (f.name for f in _kept(snapshot, columns))
+        return scanned(frame, Scan(snapshot.url, tuple(kept)))
+    return frame
+
+
+def _kept(snapshot: Snapshot, columns: Collection[str] | None) -> list[StructField]:
+    """The columns of a snapshot, all or those named."""
+    if columns is None:
+        return list(snapshot.schema.fields)
+    wanted = {c.lower() for c in columns}
+    return [f for f in snapshot.schema.fields if f.name.lower() in wanted]
 
 
 def _scan(
@@ -301,8 +314,7 @@ def _scan(
 ) -> DataFrame:
     if columns is None:
         return live_rows(FilePlanner(spark, snapshot, layout, files, follow)).select(*layout.columns())
-    wanted = {c.lower() for c in columns}
-    kept = [f for f in snapshot.schema.fields if f.name.lower() in wanted]
+    kept = _kept(snapshot, columns)
     stored = {layout.physical(f) for f in kept}
     less = replace(layout, data=StructType(tuple(f for f in layout.data.fields if f.name in stored)))
     named = zip(snapshot.schema.fields, layout.columns(), strict=True)

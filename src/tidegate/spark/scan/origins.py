@@ -2,8 +2,8 @@
 
 A command that takes rows from the very table it changes has read that table, and what others add to it
 meanwhile is a conflict. A classic session's plan holds its scans. A client of Spark Connect has the plans
-that it made itself: there a scan is noted on its plan, and a query on the answer to its text. Behind a
-temporary view that the server keeps no client sees.
+that it made itself: there a scan is noted on its plan, and a query on the answer to its text. What a
+temporary view of the server reads is noted where it is named (``sql.remote_views``).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from tidegate.spark import jvm
 
 F = TypeVar("F", bound=DataFrame)
 _NOTE = "_tidegate_newest"
+_SCAN = "_tidegate_scan"
+_TEXT = "_tidegate_text"
 # Of what plans of a client are made, and where other plans can stand in them.
 _PARTS = tuple(f"pyspark.sql.connect.{name}" for name in ("plan", "expressions", "column"))
 
@@ -71,6 +73,47 @@ def noted(frame: F, tables: Iterable[str]) -> F:
     plan: Any = vars(frame)["_plan"]
     vars(plan)[_NOTE] = frozenset(tables) | vars(plan).get(_NOTE, frozenset())
     return frame
+
+
+def noted_expression(expression: Any, tables: Iterable[str]) -> Any:
+    """A client's expression, known to read these tables as they are now in a subquery."""
+    vars(expression)[_NOTE] = frozenset(tables) | vars(expression).get(_NOTE, frozenset())
+    return expression
+
+
+def answered(frame: F, text: str, tables: Iterable[str]) -> F:
+    """The frame of a Connect client, known to be the answer to a query that reads these tables as they are.
+
+    What a server answers need not hold the text any more.
+    """
+    vars(vars(frame)["_plan"])[_TEXT] = text
+    return noted(frame, tables)
+
+
+def text_of(plan: Any) -> str | None:
+    """The query, in the server's words, to which this very plan of a client is the answer."""
+    found: str | None = vars(plan).get(_TEXT)
+    return found
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A scan of some version of a table, and the columns that it has, by the table's names."""
+
+    table: str
+    columns: tuple[str, ...]
+
+
+def scanned(frame: F, scan: Scan) -> F:
+    """The frame of a Connect client, known to be a scan and no more."""
+    vars(vars(frame)["_plan"])[_SCAN] = scan
+    return frame
+
+
+def scan_of(plan: Any) -> Scan | None:
+    """The scan that this very plan of a client is, None if it is none."""
+    found: Scan | None = vars(plan).get(_SCAN)
+    return found
 
 
 def is_noted(plan: Any, table: str) -> bool:
