@@ -151,3 +151,28 @@ def test_partition_values_alone_are_enough_where_the_table_fills_the_rest(
     spark.sql(f"INSERT INTO {name} (p) VALUES (1)")
     spark.sql("SELECT 2 AS p").write.format("delta").mode("append").save(table)
     assert sorted(tuple(r) for r in spark.sql(f"SELECT * FROM {name}").collect()) == [(1, 1, 7), (2, 2, 7)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "there", "said", "stays"),
+    [
+        ("STRING", ["'1'", "'01'", "'abc'"], "1", ["'01'", "'abc'"]),
+        ("STRING", ["'1'", "'01'"], "01", ["'01'"]),
+        ("STRING", ["'2024-01-05'", "'x'"], "DATE'2024-01-05'", ["'x'"]),
+        ("FLOAT", ["0.1", "0.2"], "0.1", ["0.2"]),
+        ("STRING", ["NULL", "'x'"], "'__HIVE_DEFAULT_PARTITION__'", ["'x'"]),
+        ("INT", ["1", "NULL"], "'1'", ["NULL"]),
+    ],
+)
+def test_a_partition_that_is_overwritten_is_the_one_that_the_value_means_there(
+    spark: SparkSession, table: str, kind: str, there: list[str], said: str, stays: list[str]
+) -> None:
+    name = f"delta.`{table}`"
+    spark.sql(f"CREATE TABLE {name} (id INT, `p``q` {kind}) USING delta PARTITIONED BY (`p``q`)")
+    for value in there:
+        spark.sql(f"INSERT INTO {name} SELECT 1, CAST({value} AS {kind})")
+    spark.sql(f"INSERT OVERWRITE {name} PARTITION (`p``q` = {said}) SELECT 9")
+    old = spark.sql(f"SELECT `p``q` FROM {name} WHERE id = 1").collect()
+    kept = spark.sql(" UNION ALL ".join(f"SELECT CAST({value} AS {kind})" for value in stays)).collect()
+    assert sorted(map(str, (r[0] for r in old))) == sorted(map(str, (r[0] for r in kept)))
+    assert spark.sql(f"SELECT count(*) FROM {name} WHERE id = 9").collect()[0][0] == 1

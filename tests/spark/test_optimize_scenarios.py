@@ -15,6 +15,8 @@ from pyspark.sql import SparkSession
 
 import tidegate
 from tidegate import DeltaTable
+from tidegate.commands import optimize as optimizing
+from tidegate.errors import MetadataChangedException
 
 pytestmark = pytest.mark.spark
 
@@ -303,3 +305,21 @@ def test_the_session_decides_on_optimized_writes_before_the_table(
         frame = spark.range(0, 20, 1, 4)
         frame.write.format("delta").option("delta.autoOptimize.optimizeWrite", property).save(table)
         assert tidegate.open(table).num_files == files
+
+
+def test_rows_that_got_their_ids_meanwhile_are_not_rewritten_without_them(
+    spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for i in range(2):
+        spark.range(i * 3, i * 3 + 3, 1, 1).write.format("delta").mode("append").save(table)
+    written = optimizing.write_files
+
+    def late(*args: Any, **kwargs: Any) -> Any:
+        done = written(*args, **kwargs)
+        DeltaTable.forPath(spark, table).setProperties({"delta.enableRowTracking": "true"})
+        return done
+
+    monkeypatch.setattr(optimizing, "write_files", late)
+    with pytest.raises(MetadataChangedException):
+        DeltaTable.forPath(spark, table).optimize().executeCompaction()
+    assert tidegate.open(table).num_files == 2

@@ -20,7 +20,7 @@ from tidegate.commands.subqueries import as_columns
 from tidegate.errors import PredicateError, SchemaInvalidError
 from tidegate.schema.paths import Path, join_path, split_path
 from tidegate.schema.types import VOID, ArrayType, DataType, MapType, StructField, StructType
-from tidegate.spark.expressions import CORRELATED, PREDICATE, PROBE, shown, strange_values
+from tidegate.spark.expressions import CORRELATED, PREDICATE, PROBE, is_changing, shown, strange_values
 from tidegate.spark.scan.projection import spark_type
 from tidegate.spark.write.casts import Casts, cast_to
 from tidegate.spark.write.fit import schema_of
@@ -30,6 +30,7 @@ _STRANGE = {
     CORRELATED: "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.UNSUPPORTED_CORRELATED_SCALAR_SUBQUERY",
     PREDICATE: "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.UNSUPPORTED_IN_EXISTS_SUBQUERY",
 }
+_CHANGING = "DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED"
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,12 @@ def typed(frame: DataFrame, values: Sequence[Value], what: str) -> list[tuple[Co
     strange = strange_values(probe, [shown(c) for c in read], scalars=True)
     if strange is not None:
         raise _refused(what, values, strange, _STRANGE.get(strange, "DELTA_UNSUPPORTED_EXPRESSION"))
-    return [(c, f.type) for c, f in zip(read, schema.fields[1:], strict=True)]
+    types = [f.type for f in schema.fields[1:]]
+    for i, (column, kind) in enumerate(zip(read, types, strict=True)):
+        # It is taken apart to be stored field by field, and so asked for more than once.
+        if isinstance(kind, StructType) and is_changing(probe, i + 1, column):
+            raise _refused(what, values, "a struct that is otherwise each time", _CHANGING)
+    return list(zip(read, types, strict=True))
 
 
 def _refused(what: str, values: Sequence[Value], kind: str, error_class: str) -> PredicateError:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from tidegate.errors import PredicateError, SqlSyntaxError
 from tidegate.files import predicate as predicates
 from tidegate.files.predicate import Constant, Predicate, Unknown
-from tidegate.schema.types import DATE, TIMESTAMP, StructType
+from tidegate.schema.types import DATE, TIMESTAMP, TIMESTAMP_NTZ, StructType
 from tidegate.spark.expressions import PROBE, analysed, as_column
 from tidegate.spark.present import Moment
 from tidegate.spark.scan.projection import spark_type
@@ -81,6 +81,8 @@ def not_recognized(what: str, text: str) -> SqlSyntaxError:
 
 def known(text: str, schema: StructType, spark: SparkSession, alias: str | None = None) -> Predicate:
     """What is surely known of a condition that Spark has accepted, in the table's names."""
+    if quotes_names(text, spark):
+        return Unknown(text)
     try:
         found = predicates.parse(text)
     except PredicateError:
@@ -106,6 +108,12 @@ def known(text: str, schema: StructType, spark: SparkSession, alias: str | None 
     return found.rewrite(resolve)
 
 
+def quotes_names(text: str, spark: SparkSession) -> bool:
+    """Whether a text may hold names between double quotes, where strings stand otherwise."""
+    said = spark.conf.get("spark.sql.ansi.doubleQuotedIdentifiers", "false") if '"' in text else None
+    return (said or "").lower() == "true"
+
+
 def _at(node: Predicate, path: tuple[str, ...]) -> Predicate:
     """A comparison with another column in its place; only nodes that have one come here."""
     # The base class has no column; those of its kinds that do carry ``_at``.
@@ -114,13 +122,19 @@ def _at(node: Predicate, path: tuple[str, ...]) -> Predicate:
 
 
 def _needs_zone(node: Predicate, schema: StructType) -> bool:
-    """Whether an answer depends on the session's time zone: instants written as text, or as dates."""
+    """Whether an answer depends on the session's time zone.
+
+    Instants written as text or as dates do, and whatever is no instant beside one.
+    """
+    literals = [getattr(node, "literal", None), *getattr(node, "values", ())]
+    kinds = {v.type for v in literals if isinstance(v, predicates.Literal)}
     for path in node.columns:
         field = schema.find(path)
-        if field is not None and field.type in (TIMESTAMP, DATE):
-            literals = [getattr(node, "literal", None), *getattr(node, "values", ())]
-            if field.type == TIMESTAMP or any(
-                isinstance(v, predicates.Literal) and v.type.startswith("timestamp") for v in literals
-            ):
-                return True
+        kind = None if field is None else field.type
+        if kind == TIMESTAMP:
+            return True
+        if kind == DATE and any(k.startswith("timestamp") for k in kinds):
+            return True
+        if kind == TIMESTAMP_NTZ and "timestamp" in kinds:
+            return True
     return False

@@ -308,6 +308,10 @@ def _commit(
             now = transaction.snapshot
             if now is None or now.partition_columns != snapshot.partition_columns or not _all_live(now, old):
                 raise
+            tracked = properties.ENABLE_ROW_TRACKING
+            if now.metadata.property(tracked) != snapshot.metadata.property(tracked):
+                # What was written carries no ids, and rows have got theirs meanwhile; or lost them.
+                raise
             _log.info("%s: OPTIMIZE commits again after %s", snapshot.url, type(conflict).__name__)
 
 

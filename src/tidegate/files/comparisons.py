@@ -65,6 +65,7 @@ _KINDS = {
     "binary": BINARY,
 }
 _INT_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
+_INT_BITS = {"byte": 7, "short": 15, "integer": 31, "long": 63}
 _MAX_DIGITS = 38
 _INT64 = (-(2**63), 2**63 - 1)
 _MAX_UNSCALED = 10**_MAX_DIGITS - 1
@@ -205,13 +206,22 @@ def _compare(leaf: Leaf, operator: str, literal: Literal) -> Predicate | None:
 
 def _compare_integer(leaf: Leaf, operator: str, literal: Literal) -> Predicate | None:
     if literal.type == "string":
-        # '7' is cast to a number; ' 7', '7.0' and '07' depend on the mode of the session.
+        # '7' is cast to a number. ' 7', '7.0' and '07' depend on the mode of the session, and so do numbers
+        # that the column's own type has no room for.
         text = str(literal.value)
-        literal = Literal(int(text), "long") if re.fullmatch(r"0|-?[1-9]\d{0,17}", text) else literal
+        if re.fullmatch(r"0|-?[1-9]\d{0,17}", text) and _fits(leaf, int(text)):
+            literal = Literal(int(text), "long")
     if literal.type == "double":
         value = literal.value
         return None if value != value else LeafTest(replace(leaf, as_double=True), operator, value)
     return _compare_exact(leaf, operator, literal)
+
+
+def _fits(leaf: Leaf, number: int) -> bool:
+    """Whether a number is one of the column's integer type."""
+    assert isinstance(leaf.type, PrimitiveType)
+    most = 1 << _INT_BITS[leaf.type.name]
+    return -most <= number < most
 
 
 def _compare_exact(leaf: Leaf, operator: str, literal: Literal) -> Predicate | None:

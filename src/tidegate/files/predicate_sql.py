@@ -253,7 +253,9 @@ def _like_pattern(column: Column, pattern: str, e: Expr) -> Predicate:
     assert fixed is not None
     prefix, rest = fixed[0], pattern[fixed.end() :]
     if not rest:
-        return Compare(column, "=", Literal(prefix, "string"))
+        # Nothing but the pattern itself. What is no string is turned into one first, which only a prefix, and
+        # no comparison, leaves to others.
+        return And((StartsWith(column, prefix), Compare(column, "=", Literal(prefix, "string"))))
     if rest == "%":
         return StartsWith(column, prefix)
     # More than a prefix is asked for: what starts otherwise is false, the rest may be anything.

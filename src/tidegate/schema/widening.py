@@ -87,6 +87,18 @@ def can_widen(before: DataType, after: DataType, *, iceberg_compat: bool = False
     return after not in _NOT_ICEBERG or before == FLOAT
 
 
+def reads_as(before: DataType, after: DataType) -> bool:
+    """Whether files that hold ``before`` can be read as ``after``, at every level; fields may come and go."""
+    if isinstance(before, StructType) and isinstance(after, StructType):
+        pairs = [(f, after.field(f.name)) for f in before.fields]
+        return all(now is None or reads_as(f.type, now.type) for f, now in pairs)
+    if isinstance(before, ArrayType) and isinstance(after, ArrayType):
+        return reads_as(before.element, after.element)
+    if isinstance(before, MapType) and isinstance(after, MapType):
+        return reads_as(before.key, after.key) and reads_as(before.value, after.value)
+    return before in (after, VOID) or is_supported_change(before, after)
+
+
 def type_changes(field: StructField) -> tuple[TypeChange, ...]:
     """What the column's metadata records, oldest first."""
     recorded = field.metadata.get(TYPE_CHANGES)

@@ -23,6 +23,7 @@ from tidegate.errors import PredicateError
 from tidegate.schema.sql_trees import tree_of
 from tidegate.spark import jvm
 from tidegate.spark.remote_columns import sql_of
+from tidegate.spark.scan.origins import parts_of
 
 _INVALID = ("INVALID_WHERE_CONDITION", "UNSUPPORTED_EXPR_FOR_OPERATOR", "INVALID_JOIN_CONDITION")
 
@@ -74,6 +75,8 @@ def analysed(frame: DataFrame, condition: str | Column, what: str) -> Analysed:
             analyse(filtered)
             text = condition if isinstance(condition, str) else sql_of(condition)
             found = _of_text(text) if text is not None else replace(_of_text(shown(condition)), is_sql=False)
+            if _calls_changing(column):
+                found = replace(found, deterministic=False)
         else:
             found = _of_plan(frame, filtered._jdf.queryExecution().analyzed(), shown(condition))
     except AnalysisException as e:
@@ -122,7 +125,11 @@ def _of_plan(frame: DataFrame, plan: Any, text: str) -> Analysed:
 
 
 _CHANGING = frozenset(
-    {"rand", "random", "randn", "uuid", "shuffle", "monotonically_increasing_id", "randstr", "uniform"}
+    {
+        *("rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle"),
+        *("monotonically_increasing_id", "spark_partition_id"),
+        *("input_file_name", "input_file_block_start", "input_file_block_length"),
+    }
 )
 
 
@@ -137,6 +144,21 @@ def _of_text(text: str) -> Analysed:
         for f in tree.find_all(exp.Func)
     }
     return Analysed(text, not functions & _CHANGING, tree.find(exp.Query) is not None)
+
+
+def _calls_changing(column: Any) -> bool:
+    """Whether a client's column calls a function of users that may answer otherwise each time."""
+    return any(
+        type(part).__name__ == "CommonInlineUserDefinedFunction" and not part._deterministic
+        for part in parts_of(column._expr)
+    )
+
+
+def is_changing(selected: DataFrame, place: int, column: Column) -> bool:
+    """Whether a value may be otherwise each time it is asked for; it stands at ``place`` in a selection."""
+    if jvm.is_connect(selected.sparkSession):
+        return not _of_text(shown(column)).deterministic or _calls_changing(column)
+    return not selected._jdf.queryExecution().analyzed().expressions().apply(place).deterministic()
 
 
 def shown(condition: str | Column) -> str:

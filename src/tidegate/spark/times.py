@@ -24,6 +24,7 @@ _NOW = {
     "current_date": "DATE",
     "curdate": "DATE",
     "localtimestamp": "TIMESTAMP_NTZ",
+    "unix_timestamp": "BIGINT",
 }
 # These need no parentheses.
 _BARE = frozenset({"current_timestamp", "current_date", "localtimestamp"})

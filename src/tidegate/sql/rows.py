@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -12,6 +12,7 @@ from tidegate.commands.delete import delete as delete_rows
 from tidegate.commands.update import update as update_rows
 from tidegate.commands.write import write
 from tidegate.errors import OptionError, SchemaInvalidError
+from tidegate.files.paths import HIVE_DEFAULT_PARTITION
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.schema.columns import filled_columns
 from tidegate.schema.types import (
@@ -24,6 +25,7 @@ from tidegate.schema.types import (
     StructType,
 )
 from tidegate.spark.confs import session_defaults
+from tidegate.spark.expressions import quote
 from tidegate.spark.scan.projection import spark_type
 from tidegate.spark.write.fit import check_assignable, schema_of
 from tidegate.spark.write.positions import by_name, by_position
@@ -50,7 +52,7 @@ def insert(context: Context, node: nodes.Insert) -> DataFrame:
         )
     log = context.log(node.table)
     snapshot = load(log)
-    static = _static(node, snapshot)
+    static = _static(node.partition, snapshot)
     names = _names(node, snapshot)
     text = node.query if names is None else defaults.in_query(node.query, names, snapshot.schema)
     frame = query(context, text)
@@ -72,7 +74,7 @@ def insert(context: Context, node: nodes.Insert) -> DataFrame:
     elif node.overwrite and _is_dynamic(context):
         options["partitionOverwriteMode"] = "dynamic"
     elif node.overwrite and static:
-        options["replaceWhere"] = " AND ".join(f"`{k}` <=> {v}" for k, v in static.items())
+        options["replaceWhere"] = _in_partition(snapshot, static)
     write(
         frame,
         log.url,
@@ -84,10 +86,10 @@ def insert(context: Context, node: nodes.Insert) -> DataFrame:
     return nothing(context)
 
 
-def _static(node: nodes.Insert, snapshot: Snapshot) -> dict[str, str]:
+def _static(said: Mapping[str, str | None], snapshot: Snapshot) -> dict[str, str]:
     """The partitions whose values the statement says."""
     partitions = {c.lower() for c in snapshot.partition_columns}
-    for name in node.partition:
+    for name in said:
         if name.lower() not in partitions:
             raise SchemaInvalidError(
                 f"PARTITION speaks of {name}; the table is partitioned by "
@@ -95,7 +97,19 @@ def _static(node: nodes.Insert, snapshot: Snapshot) -> dict[str, str]:
                 table=snapshot.url,
                 errorClass="NON_PARTITION_COLUMN",
             )
-    return {k: v for k, v in node.partition.items() if v is not None}
+    return {k: v for k, v in said.items() if v is not None}
+
+
+def _in_partition(snapshot: Snapshot, values: Mapping[str, str]) -> str:
+    """The condition that rows are in a partition; its values are compared as columns hold them."""
+    parts = []
+    for name, value in values.items():
+        column = snapshot.schema.field(name)
+        assert column is not None
+        is_null = value.strip("'\"") in ("", HIVE_DEFAULT_PARTITION)
+        held = "NULL" if is_null else f"CAST(({value}) AS {spark_type(column.type).simpleString()})"
+        parts.append(f"{quote(column.name)} <=> {held}")
+    return " AND ".join(parts)
 
 
 def _is_dynamic(context: Context) -> bool:
@@ -252,8 +266,11 @@ def _last(node: nodes.Statement) -> str | None:
 
 def truncate(context: Context, node: nodes.Truncate) -> DataFrame:
     """All rows, or those of the partitions named."""
-    where = " AND ".join(f"`{k}` <=> {v}" for k, v in node.partition.items() if v is not None) or None
-    delete_rows(context.spark, context.log(node.table), where, truncates=True)
+    log = context.log(node.table)
+    snapshot = load(log)
+    static = _static(node.partition, snapshot)
+    where = _in_partition(snapshot, static) if static else None
+    delete_rows(context.spark, log, where, truncates=True)
     return nothing(context)
 
 

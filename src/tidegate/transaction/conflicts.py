@@ -17,6 +17,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate import properties
 from tidegate.errors import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
@@ -193,7 +194,8 @@ def metadata_changed(ours: Ours, winner: Winner) -> MetadataChangedException | N
     if theirs is None:
         return None
     if ours.new_metadata is None and (
-        only_identity_moved(ours.metadata, theirs) or only_enables(ours.metadata, theirs)
+        only_identity_moved(ours.metadata, theirs)
+        or (only_enables(ours.metadata, theirs) and not _numbers_what_moves(ours, theirs))
     ):
         return None
     return MetadataChangedException(
@@ -201,6 +203,20 @@ def metadata_changed(ours: Ours, winner: Winner) -> MetadataChangedException | N
         + (", and so does this commit." if ours.new_metadata is not None else "."),
         hint=_AGAIN,
     )
+
+
+def _numbers_what_moves(ours: Ours, theirs: Metadata) -> bool:
+    """Whether the winner promises ids to rows that our commit takes to other files without them."""
+    before, after = (m.property(properties.ENABLE_ROW_TRACKING) for m in (ours.metadata, theirs))
+    if before or not after:
+        return False
+    left = _paths(ours.removes)
+    if not left:
+        return False
+    removed = canonical_paths(pa.concat_arrays(list(left)))
+    # A file that only gets a vector keeps its rows, and their ids.
+    stays = (pc.all(pc.is_in(canonical_paths(p), value_set=removed)).as_py() for p in _paths(ours.adds))
+    return not all(stays)
 
 
 def domain_changed(ours: Ours, winner: Winner) -> ConcurrentTransactionException | None:

@@ -82,7 +82,7 @@ def compare(operator: str, value: object, type: str) -> Compare:
         ("x LIKE 'abc%'", StartsWith(X, "abc")),
         ("x NOT LIKE 'abc%'", Not(StartsWith(X, "abc"))),
         ("startswith(x, 'abc')", StartsWith(X, "abc")),
-        ("x LIKE 'abc'", compare("=", "abc", "string")),
+        ("x LIKE 'abc'", And((StartsWith(X, "abc"), compare("=", "abc", "string")))),
         ("(x = 1 OR TRUE) AND NULL", And((Or((compare("=", 1, "long"), Constant(True))), Constant(None)))),
         ("x = 5 -- a remark", compare("=", 5, "long")),
         ("a.b.c = 1", Compare(Column(("a", "b", "c")), "=", Literal(1, "long"))),

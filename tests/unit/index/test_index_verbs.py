@@ -64,7 +64,7 @@ def test_a_companion_is_built_refreshed_and_exact_in_between(tmp_path: Path) -> 
     deltalake.write_deltalake(source, rows(0, 10), partition_by=["day"])
     code, out = run("index", source, "--text", "message", "--columns", "message,id")
     assert code == 0
-    assert "is built" in out
+    assert "is built" in " ".join(out.split())
     assert Searchable.open(index).count("reset") == 10
     deltalake.write_deltalake(source, rows(10, 5), mode="append")
     stale = Searchable.open(index)
@@ -86,7 +86,7 @@ def test_a_companion_is_built_refreshed_and_exact_in_between(tmp_path: Path) -> 
     assert Searchable.open(index).count("reset") == 7
     assert run("index", source)[0] == 0
     assert (Searchable.open(index).count("reset"), Searchable.open(index, version=1).count("id:<8")) == (7, 8)
-    assert "was up to date" in run("index", source)[1]
+    assert "was up to date" in " ".join(run("index", source)[1].split())
 
 
 def test_partitions_are_dropped_history_is_cut_and_a_log_is_repaired(tmp_path: Path) -> None:

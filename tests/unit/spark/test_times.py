@@ -16,7 +16,9 @@ from tidegate.spark.times import in_text
         ("d < current_date() - 1", "d < CAST(timestamp_micros(7) AS DATE) - 1"),
         ("localtimestamp", "CAST(timestamp_micros(7) AS TIMESTAMP_NTZ)"),
         ("concat('now()', current_date)", "concat('now()', CAST(timestamp_micros(7) AS DATE))"),
+        ("id <= unix_timestamp()", "id <= CAST(timestamp_micros(7) AS BIGINT)"),
         # A column, a field and a function of the user's own keep their names.
+        ("unix_timestamp(at) + unix_timestamp", "unix_timestamp(at) + unix_timestamp"),
         ("`current_date` = s.current_timestamp", "`current_date` = s.current_timestamp"),
         ("curdate + f.now() + now(1)", "curdate + f.now() + now(1)"),
         ("taken = 1 and not 'open", "taken = 1 and not 'open"),

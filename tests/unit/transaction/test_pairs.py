@@ -27,8 +27,8 @@ append with read   A   A   .   R   R   A   A   M   .   .   .   .   .   P   P   A
 append elsewhere   .   .   .   .   .   .   .   M   .   .   .   .   .   P   P   .   .   .   .   .   .
 delete partition   A   A   .   R   R   A   A   M   .   .   .   .   .   P   P   A   A   .   .   .   A
 delete ids         .   .   .   R   R   R   A   M   .   .   .   .   .   P   P   .   .   .   .   .   A
-overwrite          A   A   A   R   R   A   A   M   .   .   .   .   .   P   P   A   A   .   .   .   A
-optimize           .   .   .   R   R   R   R   M   .   .   .   .   .   P   P   .   .   .   .   .   R
+overwrite          A   A   A   R   R   A   A   M   .   M   .   .   .   P   P   A   A   .   .   .   A
+optimize           .   .   .   R   R   R   R   M   .   M   .   .   .   P   P   .   .   .   .   .   R
 metadata           .   .   .   .   .   .   .   M   M   M   M   M   .   P   P   .   .   .   .   .   .
 enable vectors     .   .   .   .   .   .   .   M   M   M   M   M   .   P   P   .   .   .   .   .   .
 enable rows        .   .   .   .   .   .   .   M   M   P   P   P   P   P   P   .   .   .   .   .   .

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from tidegate.commands.conditions import known
+from tidegate.commands.conditions import known, quotes_names
 from tidegate.commands.merge.analysis import Analysis
 from tidegate.commands.merge.source import Source
 from tidegate.files import predicate as predicates
@@ -55,7 +55,7 @@ class Parts:
 
 def parts_of(found: Analysed, alias: str, snapshot: Snapshot, source: Source) -> Parts:
     """Read a merge condition as Spark understood it (or, on Connect, as it was written)."""
-    if not found.is_sql:
+    if not found.is_sql or quotes_names(found.text, source.given.sparkSession):
         return Parts()
     try:
         tree = tree_of(found.text)
@@ -173,7 +173,11 @@ def _literal(value: pa.Scalar, kind: str) -> Literal | None:
         if not pa.types.is_timestamp(value.type) or (value.type.tz is None) == (kind == "timestamp"):
             return None
         return Literal(value.cast(pa.timestamp("us", value.type.tz)).value, kind)
-    plain = value.as_py()
+    try:
+        plain = value.as_py()
+    except (OverflowError, ValueError):
+        # A date that Python does not know, after the year 9999.
+        return None
     if kind in _INTEGERS and isinstance(plain, int) and not isinstance(plain, bool):
         return Literal(plain, "long")
     if kind == "string" and isinstance(plain, str):

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from tidegate import properties
-from tidegate.errors import ChangeDataMissingError, VersionNotFoundError
+from tidegate.errors import ChangeDataMissingError, SchemaInvalidError, VersionNotFoundError
 from tidegate.log.actions import Add, Remove
 from tidegate.log.columns import DV_TYPE, STRING_MAP, from_batch
 from tidegate.log.commits import CommitActions
@@ -27,6 +27,8 @@ from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
 from tidegate.protocol.protocol import Protocol
+from tidegate.schema.mapping import mapping_mode, physical_name
+from tidegate.schema.widening import reads_as
 from tidegate.spark.scan import vectors
 from tidegate.spark.scan.native import HIDDEN
 from tidegate.transaction.pending import num_records
@@ -52,6 +54,7 @@ class ChangeFiles:
     """
 
     def __init__(self, log: TableLog, shape: Snapshot) -> None:
+        """The rows of every version are shown as those of ``shape``."""
         self.log = log
         self.shape = shape
         self.cdc: list[dict[str, Any]] = []
@@ -95,6 +98,16 @@ class ChangeFiles:
                 table=self.log.url,
                 version=version,
                 hint="Read the feed from the version on that set delta.enableChangeDataFeed = true.",
+            )
+        strange = _unreadable(metadata, self.shape.metadata)
+        if strange is not None:
+            raise SchemaInvalidError(
+                f"The changes of version {version} cannot be shown with the columns of version "
+                f"{self.shape.version}: {strange}.",
+                table=self.log.url,
+                version=version,
+                hint="Read the feed in two ranges, up to the version that changed it and from there on.",
+                errorClass="DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_DATA_SCHEMA",
             )
 
     def _commit(self, version: int, moment: int, actions: CommitActions) -> None:
@@ -161,3 +174,25 @@ def _whole(action: Add | Remove, constants: dict[str, str]) -> dict[str, Any]:
         "stats": action.stats,
         "deletionVector": None if vector is None else msgspec.to_builtins(vector),
     }
+
+
+def _unreadable(old: Metadata, new: Metadata) -> str | None:
+    """What keeps rows of ``old`` from being shown with the columns of ``new``; None if nothing does.
+
+    Columns may come, go and be renamed. What has another type, stands for another column or was spread over
+    other partitions would be read as nulls, or not at all.
+    """
+    modes = mapping_mode(old), mapping_mode(new)
+    held = {physical_name(f, modes[0]): f for f in old.schema.fields}
+    for f in new.schema.fields:
+        name = physical_name(f, modes[1])
+        before, called = held.get(name), old.schema.field(f.name)
+        if called is not None and physical_name(called, modes[0]) != name:
+            return f"{f.name} was another column"
+        if before is not None and not reads_as(before.type, f.type):
+            return f"{f.name} was {before.type}"
+    spread = [
+        [physical_name(f, m) for f in d.partition_schema.fields]
+        for d, m in zip((old, new), modes, strict=True)
+    ]
+    return None if spread[0] == spread[1] else "the table was partitioned otherwise"
