@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import tidegate
+from support.dml import session_confs
 from tidegate import DeltaTable
 from tidegate.errors import PredicateError
-
-
-@contextmanager
-def _session(spark: SparkSession, **confs: str) -> Iterator[None]:
-    keys = {f"spark.sql.{k.replace('__', '.')}": v for k, v in confs.items()}
-    for key, value in keys.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key in keys:
-            spark.conf.unset(key)
 
 
 def _table(spark: SparkSession, table: str, rows: str, partition: str | None) -> None:
@@ -78,7 +64,7 @@ def test_a_delete_takes_the_rows_that_a_query_finds(
         partition,
     )
     frame = spark.read.format("delta").load(table)
-    with _session(spark, **confs):
+    with session_confs(spark, **confs):
         # Spark's own answer, of rows that no file was left out of.
         kept = frame.withColumn("taken", F.expr(condition)).where("taken is not true").select("id", "p")
         expected = sorted(map(str, kept.collect()))
@@ -125,7 +111,7 @@ def test_a_struct_that_is_otherwise_each_time_is_no_value(spark: SparkSession, t
 def test_a_statement_in_double_quoted_names_merges_by_columns(spark: SparkSession, table: str) -> None:
     spark.sql("SELECT 'a' AS k, 'b' AS other, 1 AS v").write.format("delta").save(table)
     source = spark.sql("SELECT 'b' AS k, 9 AS v").alias("s")
-    with _session(spark, ansi__doubleQuotedIdentifiers="true"):
+    with session_confs(spark, ansi__doubleQuotedIdentifiers="true"):
         merge = DeltaTable.forPath(spark, table).alias("t").merge(source, 't."other" = s."k"')
         merge.whenMatchedUpdate(set={"v": "s.v"}).execute()
     assert [r.v for r in spark.read.format("delta").load(table).collect()] == [9]

@@ -82,7 +82,14 @@ class Meanwhile:
 @contextmanager
 def confs(spark: SparkSession, **values: object) -> Iterator[None]:
     """Confs below ``spark.databricks.delta.`` for a while; dots in their names are two underscores here."""
-    keys = {f"spark.databricks.delta.{k.replace('__', '.')}": str(v) for k, v in values.items()}
+    with session_confs(spark, "spark.databricks.delta.", **values):
+        yield
+
+
+@contextmanager
+def session_confs(spark: SparkSession, prefix: str = "spark.sql.", **values: object) -> Iterator[None]:
+    """``confs`` for those below any prefix."""
+    keys = {f"{prefix}{k.replace('__', '.')}": str(v) for k, v in values.items()}
     for key, value in keys.items():
         spark.conf.set(key, value)
     try:
