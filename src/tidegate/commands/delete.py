@@ -168,10 +168,10 @@ def _rows(
     else:
         changes = rows.removed(transaction, files)
         deleted = sum(counts.values())
-        live = [counts[n] if c is None else c for n, c in zip(touched, rows.live_rows(files), strict=True)]
-        emptied = [c == counts[n] for n, c in zip(touched, live, strict=True)]
+        # A file whose statistics do not count its rows may have others: it is written anew.
+        emptied = [c == counts[n] for n, c in zip(touched, rows.live_rows(files), strict=True)]
         adds, cdcs = _rewrite(spark, transaction, snapshot, files, emptied, condition, alias)
-        copied = sum(live) - deleted
+        copied = rows.total(rows.live_rows(adds)) or 0
     watch.lap("rewriteTimeMs")
     metrics: dict[str, Any] = {
         "numRemovedFiles": changes.files,

@@ -129,12 +129,9 @@ class _Update:
             changes = rows.removed(self.transaction, files)
         written = self._write(files)
         self.watch.lap("rewriteTimeMs")
-        live = rows.total(rows.live_rows(files))
-        if updated is None:
-            updated = live
-        if updated is None:
-            updated = rows.total(rows.live_rows(written.adds)) or 0
-        copied = 0 if self.with_vectors or live is None else live - updated
+        output = rows.total(rows.live_rows(written.adds)) or 0
+        updated = output if updated is None else updated
+        copied = 0 if self.with_vectors else output - updated
         self._commit(changes, written, updated, copied)
         return updated
 

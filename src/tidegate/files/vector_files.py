@@ -53,7 +53,7 @@ def delete_rows(store: Store, files: pa.Table, rows: Mapping[int, BitMap64], *, 
 
     def one(i: int) -> tuple[BitMap64, int, _Stats, int]:
         stats = _stats(texts[i])
-        count = stats.numRecords if stats.numRecords is not None else _count(store, paths[i])
+        count = stats.numRecords if stats.numRecords is not None else count_rows(store, paths[i])
         before = read_bitmap(store, vector) if (vector := old[i]) is not None else BitMap64()
         both = before | rows[at[i]]
         if both and both.max() >= count:
@@ -154,7 +154,7 @@ def _lifted(counts: dict[str, Any], live: int, count: int) -> dict[str, Any]:
     }
 
 
-def _count(store: Store, path: str) -> int:
+def count_rows(store: Store, path: str) -> int:
     """The number of rows that a file's footer states."""
     place = resolve_path(path)
     if place.absolute:

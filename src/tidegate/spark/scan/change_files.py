@@ -18,6 +18,7 @@ from pyroaring import BitMap64
 
 from tidegate import properties
 from tidegate.errors import ChangeDataMissingError, SchemaInvalidError, VersionNotFoundError
+from tidegate.files.vector_files import count_rows
 from tidegate.log.actions import Add, Remove
 from tidegate.log.columns import DV_TYPE, STRING_MAP, from_batch
 from tidegate.log.commits import CommitActions
@@ -139,7 +140,7 @@ class ChangeFiles:
         )
         rows = num_records(pa.array([new.stats], pa.string()))[0].as_py()
         if rows is None:
-            rows = max([*before, *after], default=-1) + 1
+            rows = count_rows(self.log.store, new.path)
         everything = BitMap64(range(rows))
         for kind, which in (("delete", after - before), ("insert", before - after)):
             if which:
