@@ -168,8 +168,7 @@ def _rows(
     else:
         changes = rows.removed(transaction, files)
         deleted = sum(counts.values())
-        # A file whose statistics do not count its rows may have others: it is written anew.
-        emptied = [c == counts[n] for n, c in zip(touched, rows.live_rows(files), strict=True)]
+        emptied = rows.emptied(files, [counts[n] for n in touched])
         adds, cdcs = _rewrite(spark, transaction, snapshot, files, emptied, condition, alias)
         copied = rows.total(rows.live_rows(adds)) or 0
     watch.lap("rewriteTimeMs")

@@ -240,9 +240,8 @@ def _take_out(
     found = places(spark, snapshot, candidates)
     matching = moment.at_once(picked.goes(found.frame))
     with_vectors = rows.uses_vectors(spark, snapshot.metadata, "delete")
-    live = rows.live_rows(candidates)
     if with_vectors:
-        positions = rows_by_file(matching, rows.total(live))
+        positions = rows_by_file(matching, rows.total(rows.live_rows(candidates)))
         touched = sorted(positions)
     else:
         counts = matched_by_file(matching)
@@ -256,13 +255,13 @@ def _take_out(
         changes = rows.hidden(transaction, files, {i: positions[n] for i, n in enumerate(touched)})
         return TakenOut(changes, changes.adds, deleted=changes.deleted)
     changes = rows.removed(transaction, files)
-    whole = [live[n] == counts[n] for n in touched]
+    emptied = rows.emptied(files, [counts[n] for n in touched])
     deleted = sum(counts.values())
-    if all(whole):
+    if all(emptied):
         return TakenOut(changes, deleted=deleted)
     feeds = rows.feeds_changes(snapshot.metadata)
     if not feeds:
-        files = files.filter(pa.array([not w for w in whole], pa.bool_()))
+        files = files.filter(pa.array([not e for e in emptied], pa.bool_()))
     frame = places(spark, snapshot, files).frame
     columns = [F.col(quote(n)) for n in carried(snapshot)]
     kept = picked.stays(frame).select(*columns)

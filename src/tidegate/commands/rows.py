@@ -94,6 +94,14 @@ def live_rows(files: pa.Table) -> list[int | None]:
     return out
 
 
+def emptied(files: pa.Table, going: Sequence[int]) -> list[bool]:
+    """Which files lose every row they show, where so many of each go.
+
+    One whose statistics do not count its rows may have others.
+    """
+    return [count == n for count, n in zip(live_rows(files), going, strict=True)]
+
+
 def total(counts: Sequence[int | None]) -> int | None:
     """Their sum, None if one is not known."""
     known = [c for c in counts if c is not None]
