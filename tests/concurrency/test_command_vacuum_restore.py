@@ -63,6 +63,20 @@ def test_files_that_a_vacuum_under_way_may_delete_do_not_come_back() -> None:
     assert "VACUUM END" in str(refused.value.hint)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [b'"text"', b'{"specifiedRetentionMillis":"7 days"}', b'{"specifiedRetentionMillis":null}', b"[]"],
+)
+def test_a_vacuum_that_does_not_tell_its_retention_counts_as_one_without_any(said: bytes) -> None:
+    store = _killed_before_it_deletes()
+    path = TableLog(store).commit_path(load(TableLog(store)).version)
+    text = store.get(path)
+    begin = text.index(b'"operationParameters":') + len(b'"operationParameters":')
+    store.put(path, text[:begin] + said + text[text.index(b"}", begin) + 1 :])
+    with pytest.raises(ConcurrentWriteException, match="VACUUM has started"):
+        restore(TableLog(store, clock=now), version=4)
+
+
 def test_a_day_after_its_start_a_vacuum_that_never_ended_counts_as_dead() -> None:
     store = _killed_before_it_deletes()
     log = TableLog(store, clock=lambda: now() + DAY + 1)

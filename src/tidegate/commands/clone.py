@@ -252,8 +252,7 @@ def cloned_metadata(source: Metadata, overrides: Mapping[str, str]) -> Metadata:
 def absolute(snapshot: Snapshot) -> pa.Table:
     """The live files with absolute paths, their deletion vectors too."""
     files = snapshot.files()
-    root = encode_path(location(snapshot.url)) if snapshot.url.startswith("/") else snapshot.url
-    root = root.replace("file%3A", "file:", 1).rstrip("/")
+    root = _encoded(snapshot.url).rstrip("/")
     paths = files.column("path").combine_chunks() if files.num_rows else pa.array([], pa.string())
     elsewhere = pc.match_substring_regex(paths, r"^/|^[A-Za-z][A-Za-z0-9+.-]*:")
     joined = pc.binary_join_element_wise(pa.scalar(root), paths, "/")
@@ -261,6 +260,15 @@ def absolute(snapshot: Snapshot) -> pa.Table:
     files = _set(files, "deletionVector", _absolute_vectors(files.column("deletionVector"), root))
     # To the clone its rows are as old as itself: the source's versions are none of its own.
     return _set(files, "defaultRowCommitVersion", pa.nulls(files.num_rows, pa.int64()))
+
+
+def _encoded(url: str) -> str:
+    """The address of a table as the beginning of paths in a log."""
+    if url.startswith("/"):
+        return f"file:{encode_path(url)}"
+    scheme, mark, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}{mark}{authority}{slash}{encode_path(path)}"
 
 
 def _absolute_vectors(vectors: pa.ChunkedArray, root: str) -> pa.Array:

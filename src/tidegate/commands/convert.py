@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from tidegate import properties as props
 from tidegate.commands import sink_log
 from tidegate.commands.clone import publish
-from tidegate.commands.parquet_schemas import described, merged
+from tidegate.commands.parquet_schemas import columns_of, described, merged
 from tidegate.commands.table_names import hidden
 from tidegate.errors import (
     DataFileCorruptError,
@@ -279,7 +279,7 @@ def _footer(
         text = (metadata.metadata or {}).get(_SPARK_SCHEMA)
         if text is not None:
             return metadata, described(parse_schema(text.decode()))
-        return metadata, described(from_arrow_schema(metadata.schema.to_arrow_schema()))
+        return metadata, described(from_arrow_schema(columns_of(metadata)))
     except TidegateError as e:
         raise e.at(table=log.url, file=file.name) from None
 

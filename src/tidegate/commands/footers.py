@@ -12,9 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidegate.files.paths import resolve_path
+from tidegate.files.locating import locate
 from tidegate.log.table_log import TableLog
-from tidegate.storage.opening import open_store
 
 _THREADS = 8
 
@@ -23,13 +22,8 @@ def files_where(log: TableLog, files: pa.Table, test: Callable[[pa.Schema], bool
     """Of some files of a table those whose own schema passes ``test``."""
 
     def passes(path: str) -> bool:
-        place = resolve_path(path)
-        if place.absolute:
-            root, _, name = place.name.rpartition("/")
-            source = open_store(root).open_input(name)
-        else:
-            source = log.store.open_input(place.name)
-        with source:
+        store, name = locate(log.store, path)
+        with store.open_input(name) as source:
             return test(pq.read_schema(source))
 
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="tidegate-footers") as pool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from tidegate.errors import SchemaInvalidError
 from tidegate.schema.types import (
     BYTE,
@@ -23,6 +26,30 @@ def described(schema: StructType) -> StructType:
     return nullable(schema).transform(
         lambda _, f: f.with_metadata({key: None for key in f.metadata if key != "comment"})
     )
+
+
+def columns_of(metadata: pq.FileMetaData) -> pa.Schema:
+    """The columns of a file; times in the old form of twelve bytes are instants, as Spark reads them."""
+    schema = metadata.schema.to_arrow_schema()
+    columns = [metadata.schema.column(i) for i in range(metadata.num_columns)]
+    if all(c.physical_type != "INT96" for c in columns):
+        return schema
+    if any(c.physical_type == "INT64" and "nanoseconds" in str(c.logical_type) for c in columns):
+        # Arrow shows both alike, and the other kind is refused.
+        return schema
+    return pa.schema([f.with_type(_without_nanoseconds(f.type)) for f in schema])
+
+
+def _without_nanoseconds(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return pa.timestamp("us", "UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([f.with_type(_without_nanoseconds(f.type)) for f in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_without_nanoseconds(kind.key_type), _without_nanoseconds(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_without_nanoseconds(kind.value_type)))
+    return kind
 
 
 def merged(schemas: list[tuple[str, StructType]], table: str) -> StructType:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from tidegate.files.deletion_vectors import DeletionVector
 from tidegate.files.paths import resolve_path
+from tidegate.storage.opening import same_scheme
 
 _SHOWN_FOLDERS = ("_change_data", "_delta_index")
 
@@ -34,11 +35,8 @@ def _name_below(root: str, path: str) -> str:
     found = resolve_path(path)
     if not found.absolute:
         return found.name
-    name = found.name
-    if name.startswith("file:"):
-        name = "/" + name.removeprefix("file:").lstrip("/")
-    prefix = root.rstrip("/") + "/"
-    return name[len(prefix) :] if name.startswith(prefix) else name
+    name, prefix = (same_scheme(text) for text in (found.name, root.rstrip("/") + "/"))
+    return name[len(prefix) :] if name.startswith(prefix) else found.name
 
 
 def vector_names(root: str, vectors: pa.Array | pa.ChunkedArray) -> set[str]:

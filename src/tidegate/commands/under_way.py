@@ -8,6 +8,9 @@ started and not ended may be deleting at this moment.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -57,12 +60,20 @@ def _started(now: Snapshot) -> tuple[int, int] | None:
             elif entry["operation"] == START and ended:
                 ended -= 1
             elif entry["operation"] == START:
-                said = entry["operationParameters"] or {}
-                kept = said.get("specifiedRetentionMillis", said.get("defaultRetentionMillis", "0"))
-                return entry["version"], moment - int(kept)
+                return entry["version"], moment - _kept(entry["operationParameters"])
         if len(entries) < limit:
             return None
         seen, limit = len(entries), limit * 4
+
+
+def _kept(parameters: Any) -> int:
+    """For how long a VACUUM keeps removed files, as its START says; for no time where that makes no sense."""
+    said = parameters if isinstance(parameters, Mapping) else {}
+    kept = said.get("specifiedRetentionMillis")
+    try:
+        return int(said["defaultRetentionMillis"] if kept is None else kept)
+    except (KeyError, TypeError, ValueError):
+        return 0
 
 
 def _outside(now: Snapshot, adds: pa.Table, cutoff: int) -> int:

@@ -185,12 +185,14 @@ def _as_single(values: pa.Array) -> pa.Array:
 
 
 def _safe_high_string(high: pa.Array) -> pa.Array:
-    lengths = pc.binary_length(high)
-    longest = pc.max(lengths).as_py()
-    if longest is None or longest < _MAYBE_CUT:
+    cut = pc.greater_equal(pc.binary_length(high), _MAYBE_CUT)
+    old = pc.ends_with(high, _OLD_TIE_BREAKER)
+    if pc.any(old).as_py():
+        # Some cut earlier than others; this is what tells it at any length.
+        stem, cut = pc.replace_substring_regex(high, _OLD_CUT, ""), pc.or_(cut, old)
+    elif pc.any(cut).as_py():
+        stem = high
+    else:
         return high.cast(pa.binary())
-    stem = high
-    if pc.any(pc.ends_with(high, _OLD_TIE_BREAKER)).as_py():
-        stem = pc.replace_substring_regex(high, _OLD_CUT, "")
     longer = pc.binary_join_element_wise(stem.cast(pa.binary()), _HIGHEST, b"")
-    return pc.if_else(pc.greater_equal(lengths, _MAYBE_CUT), longer, high.cast(pa.binary()))
+    return pc.if_else(cut, longer, high.cast(pa.binary()))

@@ -24,6 +24,8 @@ HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 # What RFC 2396 allows in a path, less the colon: in a first segment it would read as a scheme.
 _SAFE = "/-_.!~*'()@&=+$,;"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+# How the URI of a file on this machine begins.
+_LOCAL = re.compile("^file:(?://localhost/+|/{3,}|/(?!/))")
 # The characters that Spark escapes in the name of a partition directory (ExternalCatalogUtils).
 _HIVE_ESCAPED = re.compile("[\x01-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
 # Up to this many paths are looked at one by one.
@@ -33,7 +35,7 @@ _CLIMBS = r"(?:^|/|%2[fF])(?:\.|%2[eE]){2}(?:/|%2[fF]|$)|^[./]*$"
 
 @dataclass(frozen=True, slots=True)
 class DataPath:
-    """Where a file is: a literal name below the table, or an absolute path or URI."""
+    """Where a file is: a literal name below the table, an absolute path on a disk, or a decoded URI."""
 
     name: str
     absolute: bool = False
@@ -52,7 +54,7 @@ def decode_path(path: str) -> str:
 def resolve_path(path: str) -> DataPath:
     """Where the file of an ``add.path`` is. ``PathOutsideTableError`` if it climbs out of the table."""
     if path.startswith("/") or _SCHEME.match(path):
-        return DataPath(decode_path(path), absolute=True)
+        return DataPath(_LOCAL.sub("/", decode_path(path)), absolute=True)
     parts: list[str] = []
     for part in decode_path(path).split("/"):
         if part == "..":

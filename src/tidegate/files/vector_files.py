@@ -21,8 +21,7 @@ from pyroaring import BitMap64
 from tidegate.errors import DVInvalidError
 from tidegate.files import deletion_vectors
 from tidegate.files.deletion_vectors import DeletionVector
-from tidegate.files.paths import resolve_path
-from tidegate.storage.opening import open_store
+from tidegate.files.locating import locate
 from tidegate.storage.store import Store
 
 _THREADS = 8
@@ -105,10 +104,10 @@ def read_bitmap(store: Store, vector: DeletionVector) -> BitMap64:
     """The rows that a vector hides, checked, wherever it is kept."""
 
     def get_range(name: str, offset: int, length: int) -> bytes:
-        if ":" in name.split("/", 1)[0] or name.startswith("/"):
-            root, _, leaf = name.rpartition("/")
-            return open_store(root).get_range(leaf, offset, length)
-        return store.get_range(name, offset, length)
+        if vector.storage_type != deletion_vectors.ABSOLUTE:
+            return store.get_range(name, offset, length)
+        where, leaf = locate(store, name)
+        return where.get_range(leaf, offset, length)
 
     return deletion_vectors.read(vector, get_range)
 
@@ -127,7 +126,11 @@ class _Stats(msgspec.Struct):
 
 
 def _stats(text: str | None) -> _Stats:
-    return msgspec.json.decode(text, type=_Stats) if text else _Stats()
+    """What a text says; one that makes no sense says nothing."""
+    try:
+        return msgspec.json.decode(text, type=_Stats) if text else _Stats()
+    except msgspec.DecodeError:
+        return _Stats()
 
 
 def _widened(stats: _Stats, count: int, live: int) -> str:
@@ -156,10 +159,5 @@ def _lifted(counts: dict[str, Any], live: int, count: int) -> dict[str, Any]:
 
 def count_rows(store: Store, path: str) -> int:
     """The number of rows that a file's footer states."""
-    place = resolve_path(path)
-    if place.absolute:
-        root, _, name = place.name.rpartition("/")
-        source = open_store(root).open_input(name)
-    else:
-        source = store.open_input(place.name)
-    return int(pq.read_metadata(source).num_rows)
+    where, name = locate(store, path)
+    return int(pq.read_metadata(where.open_input(name)).num_rows)

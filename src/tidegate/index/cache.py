@@ -24,7 +24,7 @@ import msgspec
 import pyarrow as pa
 
 from tidegate.errors import DataFileCorruptError, DataFileMissingError, FileMissingError
-from tidegate.files.paths import resolve_path
+from tidegate.files.locating import locate
 from tidegate.index.reader import OpenSplit
 from tidegate.index.rows import StoredRows, row_schema
 from tidegate.index.settings import parse_size
@@ -51,15 +51,6 @@ class SplitFile:
     def key(self) -> str:
         text = f"{self.table}\0{self.path}\0{self.size}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def locate(store: Store, path: str, options: dict[str, str] | None = None) -> tuple[Store, str]:
-    """The store and the name of the file that a path of the log stands for."""
-    found = resolve_path(path)
-    if not found.absolute:
-        return store, found.name
-    folder, _, name = found.name.rpartition("/")
-    return open_store(folder or "/", options), name
 
 
 def cache_root() -> Path:

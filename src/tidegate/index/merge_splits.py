@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tidegate.errors import DataError, OptionError, StorageError
+from tidegate.files.locating import locate
 from tidegate.files.partitions import decode_path
 from tidegate.index import stats
 from tidegate.index.build import HEAP
-from tidegate.index.cache import SplitFile, locate
+from tidegate.index.cache import SplitFile
 from tidegate.index.fields import decode_mapping, register
 from tidegate.index.log import IndexLog
 from tidegate.index.partition_filters import on_partitions

@@ -23,8 +23,9 @@ import pyarrow.parquet as pq
 from tidegate.errors import DataFileCorruptError, DataFileMissingError, FileMissingError
 from tidegate.files import deletion_vectors
 from tidegate.files.deletion_vectors import DeletionVector
+from tidegate.files.locating import locate
 from tidegate.index.build import SplitBuilder
-from tidegate.index.cache import locate, shared_cache
+from tidegate.index.cache import shared_cache
 from tidegate.index.fields import DocMapping
 from tidegate.index.reader import OpenSplit, Rows
 from tidegate.index.split import Packed, Source

@@ -129,8 +129,24 @@ def history(log: TableLog, version: int, limit: int | None = None) -> list[dict[
             "timestamp": datetime.fromtimestamp(moment / 1000, timezone.utc),
         }
         entry.update((name, info.get(name)) for name in _FIELDS)
+        entry["readVersion"] = _long(entry["readVersion"])
+        entry["isBlindAppend"] = _boolean(entry["isBlindAppend"])
         out.append(entry)
     return out
+
+
+def _long(value: Any) -> int | None:
+    """A number as a writer may have put it, None for what is none."""
+    try:
+        found = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if -(2**63) <= found < 2**63 else None
+
+
+def _boolean(value: Any) -> bool | None:
+    """True or false as a writer may have put it, None for what is neither."""
+    return {"true": True, "false": False}.get(str(value).lower())
 
 
 def version_at(log: TableLog, moment: int, *, latest: Snapshot | None = None) -> int:

@@ -40,6 +40,11 @@ def canonical_paths(paths: pa.Array) -> pa.Array:
     return paths
 
 
+def canonical_path(path: str) -> str:
+    """The same form of one path."""
+    return re.sub("^file:/+", "/", path)
+
+
 def dv_ids(vectors: pa.Array) -> pa.Array:
     """The unique id of each deletion vector, null where there is none."""
     kind, place, offset = (
@@ -65,7 +70,7 @@ def file_keys(batch: pa.RecordBatch) -> pa.Array:
 
 def file_key(action: Add | Remove) -> str:
     """The same key for a single action."""
-    path = re.sub("^file:/+", "/", action.path)
+    path = canonical_path(action.path)
     return path if action.deletion_vector is None else f"{path}\x00{action.deletion_vector.unique_id}"
 
 

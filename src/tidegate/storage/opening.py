@@ -25,6 +25,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _S3 = frozenset({"s3", "s3a", "s3n"})
 _GCS = frozenset({"gs", "gcs"})
 _AZURE = frozenset({"az", "azure", "abfs", "abfss", "wasb", "wasbs", "adl"})
+_SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasbs": "wasb", "azure": "az"}
 SCHEMES = ("file", "memory", *sorted(_S3), *sorted(_GCS), *sorted(_AZURE))
 
 _memory: dict[str, MemoryStore] = {}
@@ -58,6 +59,12 @@ def open_store(url: str | os.PathLike[str], options: Mapping[str, Any] | None = 
         f"No store here serves the scheme {found[1]!r}.",
         hint=f"Schemes: {', '.join(SCHEMES)}. A local path with a colon in it is written ./{found[1]}:...",
     )
+
+
+def same_scheme(url: str) -> str:
+    """An address under the first of the schemes that mean the same store: ``s3`` for ``s3a``, and so on."""
+    found = _SCHEME.match(url)
+    return url if found is None else f"{_SAME.get(found[1].lower(), found[1])}:{url[found.end() :]}"
 
 
 def _mapping(options: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -6,9 +6,10 @@ import pytest
 
 from support import log_dml
 from support.log_commands import now
-from support.tables import Clock
-from tidegate.commands.clone import clone
+from support.tables import Clock, RawTable, add
+from tidegate.commands.clone import absolute, clone
 from tidegate.errors import OptionError
+from tidegate.files.paths import resolve_path
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.storage.memory import MemoryStore
@@ -47,6 +48,14 @@ def test_rows_that_a_clone_brings_to_an_older_table_are_counted() -> None:
     clone(_table([1, 2, 3, 4]), target, replace=True)
     log_dml.run(target, log_dml.append([5]))
     assert _ids(load(target)) == [(0, 3), (4, 4)]
+
+
+@pytest.mark.parametrize("url", ["s3://b/a b%20c", "memory://m/a b%20c", "/data/a b%20c"])
+def test_the_files_of_a_clone_are_found_wherever_the_source_lies(url: str) -> None:
+    table = RawTable(MemoryStore(url=url)).create(add("x%20y.parquet"))
+    (path,) = absolute(table.load()).column("path").to_pylist()
+    assert " " not in path
+    assert resolve_path(path).name == f"{url}/x y.parquet"
 
 
 def test_a_clone_of_a_time_reads_the_log_it_was_given() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -49,6 +50,24 @@ def test_small_whole_numbers_are_united_at_every_depth(tmp_path: Path) -> None:
         "s": "struct<x:integer,own0:string,own1:string,own2:string>",
         "part": "string",
     }
+
+
+def test_times_of_twelve_bytes_are_instants_at_every_depth(tmp_path: Path) -> None:
+    times = pa.array([datetime(2024, 1, 1)], pa.timestamp("us"))
+    columns = {
+        "at": times,
+        "a": pa.array([[datetime(2024, 1, 1)]], pa.list_(pa.timestamp("us"))),
+        "s": pa.array([{"x": datetime(2024, 1, 1)}], pa.struct({"x": pa.timestamp("us")})),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    convert_folder(TableLog.at(tmp_path))
+    assert _columns(tmp_path) == {"at": "timestamp", "a": "array<timestamp>", "s": "struct<x:timestamp>"}
+
+
+def test_times_in_nanoseconds_are_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"at": pa.array([1], pa.timestamp("ns"))}), tmp_path / "a.parquet", version="2.6")
+    with pytest.raises(SchemaInvalidError, match="at"):
+        convert_folder(TableLog.at(tmp_path))
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.string(), pa.float32()])

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.lifetimes import HOUR, Lifetime
-from support.tables import RawTable, column, features, schema_string
+from support.tables import RawTable, add, column, features, schema_string
 from tidegate.commands.table_names import below, hidden
 from tidegate.commands.vacuum import vacuum
 from tidegate.commands.vacuum_listing import listed, marks, ranges
@@ -28,6 +28,7 @@ from tidegate.errors import (
 )
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
+from tidegate.storage.memory import MemoryStore
 
 WEEK = 168
 
@@ -336,9 +337,32 @@ def test_paths_of_the_log_and_names_of_the_storage_meet() -> None:
     )
     names = below("/data/t", paths).to_pylist()
     assert names == ["a.parquet", "p=a b/c.parquet", "d%.parquet", "e.parquet", "f"]
-    assert below("/data/t", pa.array(["file:/data/tt/a"])).to_pylist() == [
-        "file:/data/tt/a".replace("file:", "")
-    ]
+    assert below("/data/t", pa.array(["file:/data/tt/a"])).to_pylist() == ["/data/tt/a"]
+
+
+@pytest.mark.parametrize(
+    ("root", "path"),
+    [
+        ("s3://b/t", "s3a://b/t/a%20b"),
+        ("s3a://b/t", "s3n://b/t/a%20b"),
+        ("gcs://b/t", "gs://b/t/a%20b"),
+        ("abfs://c@a.dfs.core.windows.net/t", "abfss://c@a.dfs.core.windows.net/t/a%20b"),
+    ],
+)
+def test_a_file_of_the_table_is_known_by_every_scheme_of_its_store(root: str, path: str) -> None:
+    assert below(root, pa.array([path])).to_pylist() == ["a b"]
+
+
+def test_files_elsewhere_keep_their_scheme() -> None:
+    assert below("s3://b/t", pa.array(["s3a://b/other/a"])).to_pylist() == ["s3a://b/other/a"]
+
+
+def test_live_files_that_the_log_names_by_another_scheme_stay() -> None:
+    raw = RawTable(MemoryStore(url="s3://b/t"))
+    raw.store.put("a.parquet", b"x")
+    raw.create(add("s3a://b/t/a.parquet"))
+    later = TableLog(raw.store, clock=lambda: int(time.time() * 1000) + 1000 * HOUR)
+    assert vacuum(later, dry_run=True).names.to_pylist() == []
 
 
 def test_companions_and_many_files_go_quickly_on_a_disk(tmp_path: Path) -> None:

@@ -72,7 +72,10 @@ def test_odd_paths_that_stay_inside_are_followed(path: str, name: str) -> None:
     ("path", "name"),
     [
         ("s3://bucket/t/a%20b.parquet", "s3://bucket/t/a b.parquet"),
-        ("file:/t/x", "file:/t/x"),
+        ("file:/t/x%2541", "/t/x%41"),
+        ("file:///t/x", "/t/x"),
+        ("file://localhost/t/x", "/t/x"),
+        ("file://elsewhere/t/x", "file://elsewhere/t/x"),
         ("/abs/x%25y", "/abs/x%y"),
         ("abfss://c@a.dfs.core.windows.net/x", "abfss://c@a.dfs.core.windows.net/x"),
     ],

@@ -300,6 +300,11 @@ def test_a_maximum_that_was_cut_is_no_end() -> None:
     assert keeps(f"name = '{prefix}abc'", "name", "a", prefix + "\x7f")
 
 
+def test_a_maximum_that_an_old_writer_cut_early_is_no_end() -> None:
+    assert keeps("name = 'aaaa😀'", "name", "aaaa", "aaaa\ufffd")
+    assert not keeps("name = 'ab'", "name", "aaaa", "aaaa\ufffd")
+
+
 def test_timestamps_end_a_millisecond_later_than_they_say() -> None:
     low, high = "2024-01-01T00:00:00.000Z", "2024-01-01T00:00:01.500Z"
     assert keeps("at > '2024-01-01 00:00:01.500998'", "at", low, high)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,9 +18,11 @@ from pyroaring import BitMap64
 from tidegate.errors import DVInvalidError
 from tidegate.files import vector_files
 from tidegate.files.deletion_vectors import DeletionVector
+from tidegate.files.paths import encode_path
 from tidegate.files.vector_files import delete_rows, read_bitmap, vector_of, write_vectors
 from tidegate.log.columns import ADD_SCHEMA
 from tidegate.storage.memory import MemoryStore
+from tidegate.storage.opening import open_store
 
 
 def files(*stats: Any, vectors: list[DeletionVector | None] | None = None) -> pa.Table:
@@ -59,6 +64,48 @@ def test_a_file_gets_a_vector_and_wide_statistics() -> None:
     assert list(read_bitmap(store, vector)) == [1, 5]
     assert json.loads(text) == {**stats, "tightBounds": False}
     assert (out.emptied, out.deleted) == ([], 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no JSON",
+        "[]",
+        '{"numRecords": 3.5}',
+        '{"tightBounds": "false"}',
+        '{"numRecords": 3, "nullCount": []}',
+    ],
+)
+def test_statistics_that_make_no_sense_are_none(text: str) -> None:
+    store = MemoryStore()
+    data = io.BytesIO()
+    pq.write_table(pa.table({"a": [1, 2, 3]}), data)
+    store.put("f0.parquet", data.getvalue())
+    some = files(None).set_column(
+        ADD_SCHEMA.get_field_index("stats"), ADD_SCHEMA.field("stats"), pa.array([text])
+    )
+    out = delete_rows(store, some, {0: BitMap64([1])})
+    assert json.loads(out.renewed[0][1]) == {"numRecords": 3, "tightBounds": False}
+
+
+@pytest.mark.parametrize("root", ["", "file:", "file://"])
+def test_the_path_of_a_vector_elsewhere_is_a_uri(tmp_path: Path, root: str) -> None:
+    folder = tmp_path / "a b%20c"
+    folder.mkdir()
+    (vector,) = write_vectors(open_store(folder), [BitMap64([1, 5])])
+    (found,) = folder.iterdir()
+    odd = found.rename(folder / "x%y z.bin")
+    place = root + encode_path(str(odd))
+    elsewhere = msgspec.structs.replace(vector, storage_type="p", path_or_inline_dv=place)
+    assert list(read_bitmap(MemoryStore(), elsewhere)) == [1, 5]
+
+
+def test_rows_are_counted_wherever_the_file_lies(tmp_path: Path) -> None:
+    folder = tmp_path / "p=a%3Ab"
+    folder.mkdir()
+    pq.write_table(pa.table({"a": [1, 2, 3]}), folder / "x.parquet")
+    for path in (f"file:{encode_path(str(folder))}/x.parquet", f"{encode_path(str(folder))}/x.parquet"):
+        assert vector_files.count_rows(MemoryStore(), path) == 3
 
 
 def test_rows_hidden_before_stay_hidden_and_count_once() -> None:

@@ -308,6 +308,22 @@ def test_a_commit_without_commit_info_has_an_entry_of_its_version_and_time() -> 
     assert isinstance(entry["timestamp"], datetime)
 
 
+@pytest.mark.parametrize(
+    ("said", "version"), [("3", 3), (3.0, 3), (2**70, None), ("x", None), ({}, None), (None, None)]
+)
+def test_a_version_that_was_read_is_a_number_however_it_was_written(said: Any, version: int | None) -> None:
+    table = RawTable().create()
+    table.commit(commit_info("WRITE", readVersion=said))
+    assert table.load().history(1)[0]["readVersion"] == version
+
+
+@pytest.mark.parametrize(("said", "blind"), [("true", True), (False, False), (1, None), ("so", None)])
+def test_whether_an_append_was_blind_is_true_or_false_or_not_known(said: Any, blind: bool | None) -> None:
+    table = RawTable().create()
+    table.commit(commit_info("WRITE", isBlindAppend=said))
+    assert table.load().history(1)[0]["isBlindAppend"] is blind
+
+
 def test_a_corrupt_commit_in_the_history_is_named() -> None:
     table = small_table()
     table.checkpoint(3)

@@ -123,6 +123,11 @@ def test_what_a_footer_says_is_never_wrong(rows: list[dict[str, Any]]) -> None:
             assert found.row.get(name) in (None, expected[name]) or i in found.missing
 
 
+def test_a_nan_that_a_writer_left_out_of_its_bounds_is_seen() -> None:
+    rows = [{f.name: None for f in SCHEMA} | {"x": x} for x in (0.0, math.nan)]
+    assert measure(_file(_table(rows)), COLUMNS, 32)["h1"] is None
+
+
 def test_only_columns_that_lack_something_are_read() -> None:
     rows = [{f.name: None for f in SCHEMA} | {"id": i, "x": math.nan, "list": [1]} for i in range(4)]
     found = of_footer(pq.read_metadata(_file(_table(rows))), COLUMNS)

@@ -95,13 +95,10 @@ class _Places:
         found = resolve_path(path)
         if not found.absolute:
             return _Place(self.store, found.name, True)
-        # A file URL is decoded by whoever opens it; of all others the decoded form is the name.
-        local = path.startswith("file:")
-        plain = "/" + found.name.removeprefix("file:").lstrip("/") if local else found.name
-        if plain.startswith(self._root):
-            return _Place(self.store, plain[len(self._root) :], True)
-        parent = (path if local else found.name).rpartition("/")[0]
-        return _Place(self._open(parent or "/"), found.name.rpartition("/")[2], False)
+        if found.name.startswith(self._root):
+            return _Place(self.store, found.name[len(self._root) :], True)
+        parent, _, name = found.name.rpartition("/")
+        return _Place(self._open(parent or "/"), name, False)
 
 
 class _Sizes:

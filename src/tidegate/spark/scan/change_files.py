@@ -8,12 +8,13 @@ Specification: "Add CDC File", "Change Data Feed".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from tidegate import properties
@@ -23,6 +24,7 @@ from tidegate.log.actions import Add, Remove
 from tidegate.log.columns import DV_TYPE, STRING_MAP, from_batch
 from tidegate.log.commits import CommitActions
 from tidegate.log.history import in_commit_era
+from tidegate.log.replay import canonical_path, file_key, file_keys
 from tidegate.log.segment import list_log
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
@@ -88,8 +90,7 @@ class ChangeFiles:
     def begin_with(self, version: int, moment: int, files: pa.Table) -> None:
         """Rows that were there before the range begins, as inserts of ``version``."""
         constants = {VERSION: str(version), TIME: _instant(moment), CHANGE: "insert"}
-        files = files.append_column("dataChange", pa.array([True] * files.num_rows, pa.bool_()))
-        self.inferred += [_whole(add, constants) for add in from_batch(files, Add)]
+        self.inferred += [_whole(add, constants) for add in from_batch(_changing(files), Add)]
 
     def _check(self, version: int, protocol: Protocol, metadata: Metadata) -> None:
         self.log.registry.check_read(protocol, table=self.log.url, version=version)
@@ -120,17 +121,32 @@ class ChangeFiles:
             return
         adds = [a for b in actions.adds for a in from_batch(b, Add) if a.data_change]
         removes = [r for b in actions.removes for r in from_batch(b, Remove) if r.data_change]
-        removed = {r.path: r for r in removes}
-        added = {a.path: a for a in adds}
+        removed = {canonical_path(r.path): r for r in removes}
+        added = {canonical_path(a.path): a for a in adds}
         for path, add in added.items():
             old = removed.get(path)
             if old is not None:
                 self.inferred += self._vector_changes(add, old, constants)
             else:
                 self.inferred.append(_whole(add, {**constants, CHANGE: "insert"}))
-        for path, remove in removed.items():
-            if path not in added:
-                self.inferred.append(_whole(remove, {**constants, CHANGE: "delete"}))
+        gone = [remove for path, remove in removed.items() if path not in added]
+        self.inferred += [
+            _whole(r, {**constants, CHANGE: "delete"}) for r in self._as_they_were(gone, version)
+        ]
+
+    def _as_they_were(self, removes: Sequence[Remove], version: int) -> Sequence[Add | Remove]:
+        """The removed files; those of which their removal does not tell enough, as they were added."""
+        width = len(self.shape.partition_columns)
+        bare = {file_key(r) for r in removes if not r.size or len(r.partition_values or ()) < width}
+        if not bare:
+            return removes
+        files = _changing(load(self.log, version - 1).files())
+        wanted = pa.array(sorted(bare), pa.string())
+        found: dict[str, Add] = {}
+        for batch in files.to_batches():
+            some = batch.filter(pc.is_in(file_keys(batch), value_set=wanted))
+            found |= {file_key(add): add for add in from_batch(some, Add)}
+        return [found.get(file_key(r), r) for r in removes]
 
     def _vector_changes(self, new: Add, old: Remove, constants: dict[str, str]) -> Iterator[dict[str, Any]]:
         """The rows that one file lost and gained as its deletion vector changed."""
@@ -148,6 +164,13 @@ class ChangeFiles:
                 one["deletionVector"] = None
                 one[HIDDEN] = vectors.packed(everything - which)
                 yield one
+
+
+def _changing(files: pa.Table) -> pa.Table:
+    """Live files as the adds that they once were."""
+    at = files.schema.get_field_index("dataChange")
+    files = files if at < 0 else files.remove_column(at)
+    return files.append_column("dataChange", pa.array([True] * files.num_rows, pa.bool_()))
 
 
 def _instant(moment: int) -> str:

@@ -178,13 +178,15 @@ class FilePlanner:
         has_vector = _combined(files.column("deletionVector")).is_valid()
         if HIDDEN in files.column_names:
             has_vector = pc.or_(has_vector, _combined(files.column(HIDDEN)).is_valid())
-        raw = [pc.fill_null(partitions.raw(values, f.name), "\x00null") for f in fields]
+        raw = [partitions.raw(values, f.name) for f in fields]
         # A file with a vector has constants of its own.
-        own = pc.if_else(has_vector, pa.array(range(files.num_rows), pa.int64()), -1).cast(pa.string())
-        key = pc.binary_join_element_wise(*raw, own, "\x01")
+        own = pc.if_else(has_vector, pa.array(range(files.num_rows), pa.int64()), -1)
+        # Values by their numbers: any text may stand in one.
+        numbers = [own, *(pc.fill_null(column.dictionary_encode().indices, -1) for column in raw)]
+        key = pc.binary_join_element_wise(*(n.cast(pa.string()) for n in numbers), ",")
         codes = key.dictionary_encode()
         first = pc.index_in(codes.dictionary, key)
-        columns = [partitions.raw(values, f.name).take(first) for f in fields]
+        columns = [column.take(first) for column in raw]
         if self.has_vectors:
             bitmaps = self._bitmaps(files, has_vector)
             columns.append(pa.array([bitmaps.get(i) for i in first.to_pylist()], pa.binary()))

@@ -182,10 +182,7 @@ def _canonical(about: Column) -> Column:
 def _full(root: str, path: str) -> str:
     """A data file's absolute path, or its URL in an object store."""
     place = resolve_path(path)
-    if place.absolute:
-        name = place.name
-        return "/" + name.removeprefix("file:").lstrip("/") if name.startswith("file:") else name
-    return f"{root}/{place.name}"
+    return place.name if place.absolute else f"{root}/{place.name}"
 
 
 # ---------------------------------------------------------------------------- tasks of ours

@@ -14,12 +14,11 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidegate.files.paths import resolve_path
+from tidegate.files.locating import locate
 from tidegate.log.snapshot import Snapshot
 from tidegate.schema.types import INTEGER, LONG, DataType, DecimalType, StructField, StructType
 from tidegate.schema.widening import recorded_changes
 from tidegate.spark.scan.projection import Layout
-from tidegate.storage.opening import open_store
 
 _THREADS = 8
 # Digits before the point that a 32-bit and a 64-bit integer need.
@@ -50,13 +49,8 @@ def by_stored_type(snapshot: Snapshot, layout: Layout, files: pa.Table) -> list[
         return [(layout, files)]
 
     def stored(path: str) -> tuple[DataType | None, ...]:
-        place = resolve_path(path)
-        if place.absolute:
-            root, _, name = place.name.rpartition("/")
-            source = open_store(root).open_input(name)
-        else:
-            source = snapshot.log.store.open_input(place.name)
-        schema = pq.read_metadata(source).schema
+        store, name = locate(snapshot.log.store, path)
+        schema = pq.read_metadata(store.open_input(name)).schema
         return tuple(_integer(schema, name) for name in odd)
 
     with ThreadPoolExecutor(_THREADS) as pool:

@@ -1,10 +1,11 @@
 """What a written parquet file holds: by its footer where that is exact, by reading a column where it is not.
 
 Exact in footers: integers, decimals, dates, timestamps in microseconds, floats without NaN, strings that
-are not too long, leaves of structs. Not there: bounds of floats that saw a NaN, everything about very long
-strings, null counts of arrays and maps that have nulls or empty ones (footers count their leaves). Those
-columns, and no others, are read from the file. Everything here travels to executors by value and needs
-pyarrow alone. Specification: "Per-file Statistics".
+are not too long, leaves of structs. Not there: bounds of floats that saw a NaN (Spark's writer leaves the
+bounds out, others leave the NaN out), everything about very long strings, null counts of arrays and maps
+that have nulls or empty ones (footers count their leaves). Those columns, and no others, are read from the
+file. Everything here travels to executors by value and needs pyarrow alone.
+Specification: "Per-file Statistics".
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def _column(metadata: pq.FileMetaData, leaf: _Leaf, column: Column) -> tuple[Any
         return None, None, nulls, nulls is not None
     low: Any = None
     high: Any = None
-    known = nulls is not None
+    known = nulls is not None and (not pa.types.is_floating(leaf.type) or _tells_nan(metadata))
     for group in range(metadata.num_row_groups):
         chunk = metadata.row_group(group).column(leaf.first)
         found = chunk.statistics
@@ -135,6 +136,11 @@ def _column(metadata: pq.FileMetaData, leaf: _Leaf, column: Column) -> tuple[Any
         if isinstance(least, float) and (math.isnan(least) or math.isnan(most)):
             known = False
     return (_finite(low), _finite(high), nulls, True) if known else (None, None, nulls, False)
+
+
+def _tells_nan(metadata: pq.FileMetaData) -> bool:
+    """Whether bounds of floats mean that there is no NaN."""
+    return str(metadata.created_by or "").startswith("parquet-mr")
 
 
 def _is_repeated(kind: pa.DataType) -> bool:
