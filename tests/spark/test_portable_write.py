@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
@@ -63,6 +64,29 @@ def _write(frame: DataFrame, path: str, **options: str) -> Written:
     written = write_files(transaction, frame, options)
     transaction.commit(operation="WRITE", adds=written.adds, cdcs=written.cdcs)
     return written
+
+
+@pytest.mark.parametrize(
+    ("values", "condition", "found"),
+    [
+        ([1.0, math.nan], "d > 100", [1]),
+        ([1.0, math.nan], "d = double('NaN')", [1]),
+        ([-0.0, 1.0], "d = 0.0", [0]),
+        ([0.0, 1.0], "d <= -0.0", [0]),
+    ],
+)
+def test_filters_find_the_odd_numbers_that_spark_has_its_own_order_for(
+    spark: SparkSession, table: str, values: list[float], condition: str, found: list[int]
+) -> None:
+    rows = [(i, v, {"d": v}, [v]) for i, v in enumerate(values)]
+    frame = spark.createDataFrame(rows, "id long, d double, s struct<d: float>, a array<double>").coalesce(1)
+    frame.write.format("delta").save(table)
+    read = spark.read.format("delta").load(table)
+    for text in (condition, condition.replace("d", "s.d", 1)):
+        assert [r["id"] for r in read.where(text).collect()] == found
+    tidegate.DeltaTable.forPath(spark, table).delete(condition)
+    left = [r["id"] for r in spark.read.format("delta").load(table).collect()]
+    assert left == [i for i in range(len(values)) if i not in found]
 
 
 def _stats(path: str) -> list[dict[str, Any]]:

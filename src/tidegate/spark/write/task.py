@@ -96,6 +96,20 @@ def _runs(columns: Sequence[pa.Array], rows: int) -> list[int]:
 # ---------------------------------------------------------------------------- files
 
 
+def _without_floats(schema: pa.Schema) -> list[str] | bool:
+    """The columns of a file that are no floats, true for all of them.
+
+    Spark takes a NaN for the greatest number and 0.0 for equal to -0.0, and still leaves row groups out by
+    bounds that do not count NaN and by dictionaries that hold one zero. What it cannot see it reads.
+    """
+    sample = pa.BufferOutputStream()
+    pq.write_table(schema.empty_table(), sample)
+    found = pq.ParquetFile(pa.BufferReader(sample.getvalue())).schema
+    leaves = [found.column(i) for i in range(len(found))]
+    floats = {leaf.path for leaf in leaves if leaf.physical_type in ("FLOAT", "DOUBLE")}
+    return [leaf.path for leaf in leaves if leaf.path not in floats] if floats else True
+
+
 class _File:
     """One open file."""
 
@@ -112,6 +126,7 @@ class _File:
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = 0
         self._sink = plan.place.open_output(self.path)
+        told = _without_floats(self._schema)
         self._writer = pq.ParquetWriter(
             self._sink,
             self._schema,
@@ -119,6 +134,8 @@ class _File:
             store_schema=False,
             store_decimal_as_integer=True,
             write_page_index=False,
+            write_statistics=told,
+            use_dictionary=told,
         )
 
     def write(self, batch: pa.RecordBatch) -> None:
