@@ -63,6 +63,21 @@ def test_each_conf_has_its_value_in_the_clone_and_the_users_session_keeps_its_ow
     assert {k: spark.conf.get(k, None) for k in PINNED} == before
 
 
+def test_how_files_are_divided_and_filtered_is_the_sessions_choice(
+    spark: SparkSession, table: str, hostile: Hostile
+) -> None:
+    _save(spark.range(6).repartition(6), table)
+    assert _back(spark, table).rdd.getNumPartitions() < 6
+    hostile("spark.sql.files.maxPartitionBytes", "1")
+    hostile("spark.sql.files.openCostInBytes", "1")
+    assert _back(spark, table).rdd.getNumPartitions() > 6
+    hostile("spark.sql.parquet.filterPushdown", "false")
+    hostile("spark.sql.parquet.enableVectorizedReader", "false")
+    found = _back(spark, table).where("id > 3")
+    assert sorted(r[0] for r in found.collect()) == [4, 5]
+    assert "ColumnarToRow" not in found._jdf.queryExecution().executedPlan().toString()
+
+
 def test_timestamps_are_written_in_microseconds(spark: SparkSession, table: str, hostile: Hostile) -> None:
     hostile("spark.sql.parquet.outputTimestampType", "INT96")
     _save(spark.sql("SELECT TIMESTAMP'2024-01-01 00:00:00.000001' AS t"), table)

@@ -50,8 +50,22 @@ PINNED: dict[str, str] = {
     "spark.sql.session.timeZone": "UTC",
 }
 
+# How files are read is the user's choice: these follow the session's own.
+FOLLOWED = (
+    "spark.sql.files.maxPartitionBytes",
+    "spark.sql.files.openCostInBytes",
+    "spark.sql.files.minPartitionNum",
+    "spark.sql.files.maxPartitionNum",
+    "spark.sql.leafNodeDefaultParallelism",
+    "spark.sql.parquet.columnarReaderBatchSize",
+    "spark.sql.parquet.enableNestedColumnVectorizedReader",
+    "spark.sql.parquet.enableVectorizedReader",
+    "spark.sql.parquet.filterPushdown",
+)
+
 _JAVA = "spark.driver.extraJavaOptions"
 _clones: weakref.WeakKeyDictionary[SparkSession, SparkSession] = weakref.WeakKeyDictionary()
+_followed: weakref.WeakKeyDictionary[SparkSession, dict[str, str | None]] = weakref.WeakKeyDictionary()
 
 
 def session(**options: Any) -> SparkSession:
@@ -110,6 +124,20 @@ def pinned(spark: SparkSession, more: Mapping[str, str] | None = None) -> SparkS
         with unheard():
             for key, value in more.items():
                 clone.conf.set(key, value)
+    return clone
+
+
+def reading(spark: SparkSession, more: Mapping[str, str] | None = None) -> SparkSession:
+    """The clone in which files are read, as the session says at this moment."""
+    clone = pinned(spark, more)
+    wanted = {key: spark.conf.get(key, None) for key in FOLLOWED}
+    if _followed.get(clone) != wanted:
+        for key, value in wanted.items():
+            if value is None:
+                clone.conf.unset(key)
+            else:
+                clone.conf.set(key, value)
+        _followed[clone] = wanted
     return clone
 
 
