@@ -78,6 +78,18 @@ def test_how_files_are_divided_and_filtered_is_the_sessions_choice(
     assert "ColumnarToRow" not in found._jdf.queryExecution().executedPlan().toString()
 
 
+def test_what_a_session_says_to_hadoop_holds_for_tables(
+    spark: SparkSession, table: str, hostile: Hostile
+) -> None:
+    hostile("parquet.enable.dictionary", "false")
+    _save(spark.range(6).selectExpr("id % 2 id"), table)
+    group = pq.ParquetFile(_file(table)).metadata.row_group(0)
+    assert "PLAIN_DICTIONARY" not in str(group.column(0).encodings)
+    assert "RLE_DICTIONARY" not in str(group.column(0).encodings)
+    spark.conf.unset("parquet.enable.dictionary")
+    assert pinned(spark).conf.get("parquet.enable.dictionary", None) is None
+
+
 def test_timestamps_are_written_in_microseconds(spark: SparkSession, table: str, hostile: Hostile) -> None:
     hostile("spark.sql.parquet.outputTimestampType", "INT96")
     _save(spark.sql("SELECT TIMESTAMP'2024-01-01 00:00:00.000001' AS t"), table)

@@ -50,7 +50,7 @@ PINNED: dict[str, str] = {
     "spark.sql.session.timeZone": "UTC",
 }
 
-# How files are read is the user's choice: these follow the session's own.
+# How files are read is the user's choice: these follow the session's own, and so does what Hadoop is told.
 FOLLOWED = (
     "spark.sql.files.maxPartitionBytes",
     "spark.sql.files.openCostInBytes",
@@ -62,10 +62,12 @@ FOLLOWED = (
     "spark.sql.parquet.enableVectorizedReader",
     "spark.sql.parquet.filterPushdown",
 )
+HADOOP = ("fs.", "parquet.", "spark.hadoop.")
 
 _JAVA = "spark.driver.extraJavaOptions"
 _clones: weakref.WeakKeyDictionary[SparkSession, SparkSession] = weakref.WeakKeyDictionary()
-_followed: weakref.WeakKeyDictionary[SparkSession, dict[str, str | None]] = weakref.WeakKeyDictionary()
+# What the session said when its clone was told, as a hash of all of it, and which confs those were.
+_followed: weakref.WeakKeyDictionary[SparkSession, tuple[int, frozenset[str]]] = weakref.WeakKeyDictionary()
 
 
 def session(**options: Any) -> SparkSession:
@@ -120,25 +122,26 @@ def pinned(spark: SparkSession, more: Mapping[str, str] | None = None) -> SparkS
         for key, value in PINNED.items():
             clone.conf.set(key, value)
         _clones[spark] = clone
-    if more:
-        with unheard():
-            for key, value in more.items():
-                clone.conf.set(key, value)
+    # Keys of stores are among these.
+    with unheard():
+        _follow(spark, clone)
+        for key, value in (more or {}).items():
+            clone.conf.set(key, value)
     return clone
 
 
-def reading(spark: SparkSession, more: Mapping[str, str] | None = None) -> SparkSession:
-    """The clone in which files are read, as the session says at this moment."""
-    clone = pinned(spark, more)
-    wanted = {key: spark.conf.get(key, None) for key in FOLLOWED}
-    if _followed.get(clone) != wanted:
-        for key, value in wanted.items():
-            if value is None:
-                clone.conf.unset(key)
-            else:
-                clone.conf.set(key, value)
-        _followed[clone] = wanted
-    return clone
+def _follow(spark: SparkSession, clone: SparkSession) -> None:
+    """Say to the clone what the session says now of how files are read, and of Hadoop."""
+    said = spark._jsparkSession.sessionState().conf().getAllConfs().hashCode()
+    before, old = _followed.get(clone, (None, frozenset()))
+    if said == before:
+        return
+    wanted = {k: v for k, v in spark.conf.getAll.items() if k in FOLLOWED or k.startswith(HADOOP)}
+    for key, value in wanted.items():
+        clone.conf.set(key, value)
+    for key in old - wanted.keys():
+        clone.conf.unset(key)
+    _followed[clone] = said, frozenset(wanted)
 
 
 class _Unheard(logging.Filter):

@@ -38,7 +38,7 @@ from tidegate.spark.scan import metrics, portable, vectors
 from tidegate.spark.scan.origins import Origin, Scan, scanned
 from tidegate.spark.scan.projection import Layout, file_metadata, spark_type
 from tidegate.spark.scan.widening import by_stored_type, narrow_decimals
-from tidegate.spark.session import pinned, reading
+from tidegate.spark.session import pinned
 from tidegate.spark.skipping import narrowing
 from tidegate.spark.stream import static
 
@@ -242,7 +242,7 @@ def relation(planner: FilePlanner) -> DataFrame:
     """The files of a snapshot as a DataFrame of physical columns, partition columns and the bitmap."""
     spark = planner.spark
     layout = planner.layout
-    session = reading(spark, settings(planner.snapshot.log.store))
+    session = pinned(spark, settings(planner.snapshot.log.store))
     gateway = jvm.gateway_of(spark)
     sql = gateway.org.apache.spark.sql
     partition_type = jvm.java_type(spark, json.dumps({"type": "struct", "fields": planner.constants()}))
