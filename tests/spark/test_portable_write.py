@@ -387,4 +387,56 @@ def test_tasks_spell_partition_values_as_the_log_does(case: tuple[Any, pa.DataTy
 def test_partition_values_beyond_the_years_of_python_are_spelled_out() -> None:
     far = pa.array([datetime(9999, 12, 31)], pa.timestamp("us", "UTC"))
     later = pc.cast(pc.add(pc.cast(far, pa.int64()), 86_400_000_000), far.type)
-    assert texts(later) == ["10000-01-01T00:00:00.000000Z"]
+    assert texts(later) == ["+10000-01-01T00:00:00.000000Z"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "cast(null as variant)",
+        "array(parse_json('1'), null)",
+        "named_struct('v', cast(null as variant), 'w', 1)",
+        "map('a', parse_json('{\"x\": 1}'), 'b', null)",
+    ],
+)
+def test_variants_that_are_null_are_written_at_every_depth(
+    spark: SparkSession, table: str, value: str
+) -> None:
+    frame = spark.sql(f"select 0 id, {value} v union all select 1, null").coalesce(1)
+    expected = [r["j"] for r in frame.selectExpr("id", "to_json(struct(v)) j").orderBy("id").collect()]
+    frame.write.format("delta").save(table)
+    read = spark.read.format("delta").load(table)
+    assert [r["j"] for r in read.selectExpr("id", "to_json(struct(v)) j").orderBy("id").collect()] == expected
+
+
+@pytest.mark.parametrize("way", ["true", "false"], ids=["portable", "native"])
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("date'+40000-01-01'", "+40000-01-01"),
+        ("date'-0044-03-15'", "-0044-03-15"),
+        ("timestamp'+10000-01-01 00:00:00Z'", "+10000-01-01T00:00:00.000000Z"),
+        ("timestamp'-100000-01-01 00:00:00Z'", "-100000-01-01T00:00:00.000000Z"),
+        ("timestamp_ntz'+10000-01-01 01:00:00.5'", None),
+    ],
+)
+def test_partitions_of_years_that_python_does_not_have(
+    spark: SparkSession, table: str, value: str, text: str | None, way: str
+) -> None:
+    spark.conf.set(CONF, way)
+    for number in range(2):
+        frame = spark.sql(f"select {number} id, {value} p, {value} v")
+        frame.write.format("delta").mode("append").partitionBy("p").save(table)
+    found = tidegate.DeltaTable.forPath(spark, table)
+    found.optimize().executeCompaction()
+    files = tidegate.open(table).files()
+    assert files.num_rows == 1
+    if text is not None:
+        assert dict(files.column("partitionValues")[0].as_py()) == {"p": text}
+    assert "<value" not in files.column("stats")[0].as_py()
+    frame = spark.sql(f"select id, {value} p, {value} v from range(5, 7)").coalesce(1)
+    frame.write.format("delta").mode("overwrite").option("partitionOverwriteMode", "dynamic").save(table)
+    found.delete(f"p <> {value} or v <> {value}")
+    assert found.toDF().where(f"p = {value} and v = {value}").count() == 2
+    found.delete(f"p = {value}")
+    assert found.toDF().count() == 0

@@ -72,10 +72,13 @@ def keys(files: pa.Table, metadata: Metadata) -> list[str]:
     """The partition of each file, equal for files whose values are equal however they are spelt."""
     mode = mapping_mode(metadata)
     values = files.column("partitionValues").combine_chunks()
-    columns = [
-        partitions.typed(values, physical_name(f, mode), f.type).to_pylist()
-        for f in metadata.partition_schema.fields
-    ]
+    columns = []
+    for f in metadata.partition_schema.fields:
+        column = partitions.typed(values, physical_name(f, mode), f.type)
+        if pa.types.is_temporal(column.type):
+            # Python's dates and times end with the year 9999.
+            column = column.cast(pa.int32() if pa.types.is_date(column.type) else pa.int64())
+        columns.append(column.to_pylist())
     if not columns:
         return [""] * files.num_rows
     return [repr(row) for row in zip(*columns, strict=True)]

@@ -7,6 +7,7 @@ a partition too many, never one too few.
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -37,6 +38,7 @@ _LITERALS = {
 }
 
 _NAN = float("nan")
+_EPOCH = date(1970, 1, 1)
 
 Keys = list[tuple[Any, ...]]
 
@@ -66,7 +68,7 @@ def note_read(transaction: Transaction, files: pa.Table, adds: pa.Table) -> None
 def written_into(metadata: Metadata, adds: pa.Table) -> Predicate | None:
     """The partitions of ``adds`` as a condition on rows; None where it cannot be said."""
     fields = metadata.partition_schema.fields
-    found = list(dict.fromkeys(_keys(metadata, adds, as_numbers=True)))
+    found = list(dict.fromkeys(_keys(metadata, adds)))
     literals = [[_literal(value, f) for value, f in zip(key, fields, strict=True)] for key in found]
     if any(known is None for key in literals for known in key):
         return None
@@ -84,6 +86,8 @@ def _literal(value: Any, field: StructField) -> Literal | None:
     if value is None:
         return Literal(None, "void")
     kind = _LITERALS.get(str(field.type), "decimal" if str(field.type).startswith("decimal") else "")
+    if kind == "date" and not isinstance(value, date):
+        return None
     return Literal(value, kind) if kind else None
 
 
@@ -105,18 +109,29 @@ def _any(parts: list[Predicate]) -> Predicate:
     return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
 
-def _keys(metadata: Metadata, files: pa.Table, *, as_numbers: bool = False) -> Keys:
-    """The partition values of each file; times as microseconds, which literals have, where asked for."""
+def _keys(metadata: Metadata, files: pa.Table) -> Keys:
+    """The partition values of each file: times as microseconds, as literals have them."""
     if files.num_rows == 0:
         return []
     mode = mapping_mode(metadata)
     values = files.column("partitionValues").combine_chunks()
-    columns = []
+    columns: list[list[Any]] = []
     for field in metadata.partition_schema.fields:
         typed = partitions.typed(values, physical_name(field, mode), field.type)
-        if as_numbers and pa.types.is_timestamp(typed.type):
+        if pa.types.is_timestamp(typed.type):
             typed = typed.cast(pa.timestamp("us", typed.type.tz)).cast(pa.int64())
+        if pa.types.is_date(typed.type):
+            columns.append([_date(days) for days in typed.cast(pa.int32()).to_pylist()])
+            continue
         # Not a number equals itself among partition values, as it does in Spark.
         values_of = typed.to_pylist()
         columns.append([_NAN if v != v else v for v in values_of])
     return list(zip(*columns, strict=True))
+
+
+def _date(days: int | None) -> date | int | None:
+    """A date as literals have it; its days where Python has none."""
+    try:
+        return None if days is None else _EPOCH + timedelta(days)
+    except OverflowError:
+        return days

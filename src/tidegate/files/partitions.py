@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import LogError, SchemaInvalidError
+from tidegate.files.days import split_date
 from tidegate.files.paths import (
     HIVE_DEFAULT_PARTITION,
     decode_path,
@@ -48,6 +49,7 @@ __all__ = [
 
 TIMESTAMP_UTC = pa.timestamp("us", "UTC")
 TIMESTAMP_NTZ = pa.timestamp("us")
+_MICROS_PER_DAY = 86_400_000_000
 
 # What ends the text of an instant.
 ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})$"
@@ -103,6 +105,13 @@ def parse(strings: pa.Array, type: DataType) -> Decoded:
         return Decoded(strings, None)
     encoded = strings.dictionary_encode()
     distinct = parse_distinct(encoded.dictionary, target)
+    if distinct.null_count and pa.types.is_temporal(target):
+        distinct = pa.concat_arrays(
+            [
+                distinct.slice(i, 1) if value.is_valid else _far(text.as_py().strip(), target)
+                for i, (text, value) in enumerate(zip(encoded.dictionary, distinct, strict=True))
+            ]
+        )
     values = distinct.take(encoded.indices)
     if distinct.null_count == 0:
         return Decoded(values, None)
@@ -135,6 +144,22 @@ def _plain(text: str, target: pa.DataType) -> str:
         if head:
             return f"{head[1]}-{int(head[2]):02}-{int(head[3]):02}{text[head.end() :]}"
     return text.removeprefix("+") if pa.types.is_integer(target) else text
+
+
+def _far(text: str, target: pa.DataType) -> pa.Array:
+    """A date or a time of a year that Arrow does not read; null for anything else."""
+    found = split_date(text)
+    if found is None:
+        return pa.nulls(1, target)
+    days, rest = found
+    try:
+        if pa.types.is_date(target):
+            return pa.array([days] if not rest else [None], pa.int32()).cast(target)
+        # The time of day, on a day that Arrow reads.
+        time = _cast(pa.array([f"1970-01-01{rest}"]), target).cast(pa.int64())
+        return pa.array([time[0].as_py() + days * _MICROS_PER_DAY], pa.int64()).cast(target)
+    except (pa.ArrowInvalid, OverflowError):
+        return pa.nulls(1, target)
 
 
 def _cast(strings: pa.Array, target: pa.DataType) -> pa.Array:

@@ -18,6 +18,9 @@ PREFIX_LENGTH = 32
 
 _ASCII_MAX = "\x7f"
 _HIGHEST = "\U0010ffff"
+# Arrow spells years up to 32767.
+_SPELLED_DAYS = 10_900_000
+_PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 # Everything that JSON wants escaped, and the other characters that some readers cannot take.
 _ESCAPED = '["\\\\\\x00-\\x1f\\x7f\\x{2028}\\x{2029}]'
 
@@ -96,15 +99,25 @@ def _scalar(values: pa.Array) -> pa.Array:
     if pa.types.is_string(type) or pa.types.is_large_string(type):
         return _quoted(_escaped(pc.cast(values, pa.string())))
     if pa.types.is_timestamp(type):
-        return _timestamps(values)
+        return _timestamps(_spelled(values, _PER_DAY[type.unit]))
     if pa.types.is_date(type):
-        return _quoted(pc.cast(values, pa.string()))
+        return _quoted(pc.cast(_spelled(values.cast(pa.date32()), 1), pa.string()))
     if pa.types.is_floating(type):
         return _floats(values)
     if pa.types.is_integer(type) or pa.types.is_decimal(type) or pa.types.is_boolean(type):
         return pc.cast(values, pa.string())
     # Binary, variant and the like have no form in JSON statistics.
     return pa.nulls(len(values), pa.string())
+
+
+def _spelled(values: pa.Array, per_day: int) -> pa.Array:
+    """Dates and times without those of years that Arrow cannot spell: a bound that is not said is unknown."""
+    most = _SPELLED_DAYS * per_day
+    if most >= 2**63:
+        return values
+    counted = values.cast(pa.int32() if pa.types.is_date32(values.type) else pa.int64()).cast(pa.int64())
+    far = pc.fill_null(pc.or_(pc.greater(counted, most), pc.less(counted, -most)), False)
+    return pc.if_else(far, pa.scalar(None, values.type), values) if far.true_count else values
 
 
 def _quoted(values: pa.Array) -> pa.Array:

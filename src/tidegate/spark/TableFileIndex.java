@@ -96,7 +96,7 @@ public class TableFileIndex implements FileIndex {
         SQLConf conf = (SQLConf) SQLConf.get().clone();
         conf.setConfString("spark.sql.session.timeZone", "UTC");
         Object texts = SQLConf.withExistingConf(conf, new Texts(partitionFilters, dataFilters));
-        return seq(matching(directories((Object[]) planner.apply(texts)), partitionFilters));
+        return seq(matching(directories(answer((List) texts)), partitionFilters));
     }
 
     // Spark does not ask filters on partition columns again after a scan, so here they are decided, by
@@ -136,8 +136,15 @@ public class TableFileIndex implements FileIndex {
         return out;
     }
 
+    // The planner adds its answer to the list it is asked with. Returned, the gateway could forget it before
+    // it is looked up: nothing on the other side holds it any more.
+    private Object[] answer(List texts) {
+        planner.apply(texts);
+        return (Object[]) texts.get(texts.size() - 1);
+    }
+
     public String[] inputFiles() {
-        List found = directories((Object[]) planner.apply(new ArrayList()));
+        List found = directories(answer(new ArrayList()));
         List out = new ArrayList();
         for (int i = 0; i < found.size(); i++) {
             scala.collection.immutable.Seq files = ((PartitionDirectory) found.get(i)).files();

@@ -14,6 +14,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 _lock = threading.Lock()
+# What each thread has answered last.
+_held = threading.local()
 _compiled: dict[tuple[int, str], Any] = {}
 _schemes: dict[tuple[int, str], bool] = {}
 
@@ -83,16 +85,28 @@ def can_open(spark: SparkSession, url: str) -> bool:
 
 
 class JavaFunction:
-    """A Python callable as ``java.util.function.Function``."""
+    """A Python callable as ``java.util.function.Function``.
+
+    What it returns is held until the same thread asks again: the gateway forgets an object of Java as soon as
+    nothing here holds it, and that may be before the caller has looked it up.
+    """
 
     def __init__(self, work: Callable[[Any], Any]) -> None:
         self._work = work
 
     def apply(self, value: Any) -> Any:
-        return self._work(value)
+        _held.answer = self._work(value)
+        return _held.answer
 
     class Java:
         implements = ("java.util.function.Function",)
+
+
+class JavaAnswer(JavaFunction):
+    """One that adds its answer to the list it is given, for answers that are too large to be held."""
+
+    def apply(self, value: Any) -> None:
+        value.add(self._work(value))
 
 
 def pushing_filters(frame: DataFrame, conf: str) -> DataFrame:

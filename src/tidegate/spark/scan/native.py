@@ -257,7 +257,7 @@ def relation(planner: FilePlanner) -> DataFrame:
     size = snapshot.size_in_bytes if planner.files is None else pc.sum(planner.files["size"]).as_py() or 0
     origin = Origin(snapshot.url, snapshot.version, planner.follow, planner.files is None)
     index = jvm.table_file_index(spark).create(
-        identity, label, origin.text, size, partition_type, jvm.JavaFunction(planner)
+        identity, label, origin.text, size, partition_type, jvm.JavaAnswer(planner)
     )
     found = sql.execution.datasources.HadoopFsRelation(
         index,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime, timezone
 from typing import Literal, NamedTuple
 
 import pyarrow as pa
@@ -20,7 +19,6 @@ from pyspark.sql import functions as F
 
 from tidegate import properties
 from tidegate.errors import FileMissingError, OptionError, OutOfReachError
-from tidegate.files.partitions import serialize
 from tidegate.files.paths import encode_path
 from tidegate.log.actions import Add
 from tidegate.log.columns import ADD_SCHEMA, CDC_SCHEMA, STRING_MAP, to_batch
@@ -276,4 +274,7 @@ def _normal(text: str | None, kind: DataType) -> str | None:
     """A partition value as the log spells it: timestamps in UTC, in the ISO form."""
     if text is None or kind != TIMESTAMP:
         return text
-    return serialize(datetime.fromisoformat(text).replace(tzinfo=timezone.utc), kind)
+    # Not through Python's times, which end with the year 9999.
+    date, _, time = text.partition(" ")
+    whole, _, fraction = time.partition(".")
+    return f"{date}T{whole}.{fraction:0<6}Z"

@@ -20,6 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 
+from tidegate.files import days
+from tidegate.files.days import date_text
 from tidegate.spark.carried import carried
 from tidegate.spark.write import bounds
 from tidegate.spark.write.bounds import Column, Statistics
@@ -56,14 +58,31 @@ def texts(values: pa.Array) -> list[str | None]:
     """Partition values as the log spells them; an empty string is null."""
     kind = values.type
     if pa.types.is_timestamp(kind):
-        # Not through Python's datetime, which ends in the year 9999.
-        local = pc.cast(values, pa.timestamp("us"))
-        if kind.tz is not None:
-            return [t if t is None else t.replace(" ", "T") + "Z" for t in _strings(local)]
-        return [t if t is None else t.removesuffix(".000000") for t in _strings(local)]
-    if pa.types.is_date(kind) or pa.types.is_decimal(kind):
+        local = pc.cast(pc.cast(values, pa.timestamp("us")), pa.int64()).to_pylist()
+        return [None if v is None else _instant(v) if kind.tz is not None else _local(v) for v in local]
+    if pa.types.is_date(kind):
+        return [None if v is None else date_text(v) for v in values.cast(pa.int32()).to_pylist()]
+    if pa.types.is_decimal(kind):
         return _strings(values)
     return [_text(v) for v in values.to_pylist()]
+
+
+def _parts(micros: int) -> tuple[str, str, int]:
+    """The date, the time of day in seconds and what is left of it."""
+    days, micros = divmod(micros, 86_400_000_000)
+    seconds, micros = divmod(micros, 1_000_000)
+    minutes, seconds = divmod(seconds, 60)
+    return date_text(days), f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}", micros
+
+
+def _instant(micros: int) -> str:
+    date, time_of_day, rest = _parts(micros)
+    return f"{date}T{time_of_day}.{rest:06}Z"
+
+
+def _local(micros: int) -> str:
+    date, time_of_day, rest = _parts(micros)
+    return f"{date} {time_of_day}.{rest:06}" if rest else f"{date} {time_of_day}"
 
 
 def _strings(values: pa.Array) -> list[str | None]:
@@ -94,6 +113,48 @@ def _runs(columns: Sequence[pa.Array], rows: int) -> list[int]:
 
 
 # ---------------------------------------------------------------------------- files
+
+
+def _shaped(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """An array in the type of its column; what may not be null has a value below what is null too.
+
+    Spark gives a null variant two parts that are null, and files have parts that never are.
+    """
+    if _demands(kind):
+        array = _filled(pa.concat_arrays([array]), kind)
+    return array if array.type == kind else array.cast(kind)
+
+
+def _demands(kind: pa.DataType) -> bool:
+    """Whether a part of a struct somewhere in a type may not be null."""
+    if pa.types.is_struct(kind):
+        return any(not f.nullable or _demands(f.type) for f in kind)
+    if pa.types.is_map(kind):
+        return _demands(kind.item_type) or _demands(kind.key_type)
+    return pa.types.is_list(kind) and _demands(kind.value_type)
+
+
+def _filled(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """``array``, which is no slice of another, with values for the parts that may not be null."""
+    if pa.types.is_struct(kind):
+        parts = [_filled(array.field(i), f.type) for i, f in enumerate(kind)]
+        parts = [p if f.nullable else _without_nulls(p, array) for p, f in zip(parts, kind, strict=True)]
+        fields = [f.with_type(p.type) for p, f in zip(parts, kind, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=array.is_null())
+    if not _demands(kind):
+        return array
+    if pa.types.is_map(kind):
+        items = _filled(array.items, kind.item_type)
+        return pa.MapArray.from_arrays(array.offsets, array.keys, items, mask=array.is_null())
+    values = _filled(array.values, kind.value_type)
+    return pa.ListArray.from_arrays(array.offsets, values, mask=array.is_null())
+
+
+def _without_nulls(part: pa.Array, parent: pa.Array) -> pa.Array:
+    """A part of a struct with something in the rows where the struct itself is null."""
+    if not part.null_count or not pa.types.is_binary(part.type):
+        return part
+    return pc.if_else(parent.is_null(), pc.fill_null(part, b""), part)
 
 
 def _without_floats(schema: pa.Schema) -> list[str] | bool:
@@ -214,7 +275,7 @@ class _Task:
     def _write(self, key: tuple[Any, ...], columns: list[pa.Array], rows: int) -> None:
         schema = self._plan.changes if key[0] else self._plan.data
         assert schema is not None
-        shaped = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
+        shaped = [_shaped(c, f.type) for c, f in zip(columns, schema, strict=True)]
         batch = pa.RecordBatch.from_arrays(shaped, schema=schema) if len(schema) else None
         done = 0
         while done < rows:
@@ -283,4 +344,4 @@ def writing(plan: Plan, names: list[str]) -> Callable[[Iterator[pa.RecordBatch]]
 
 
 # Executors need not have this package: these modules travel with the task.
-carried(sys.modules[__name__], bounds)
+carried(sys.modules[__name__], bounds, days)
