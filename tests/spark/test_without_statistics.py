@@ -71,9 +71,10 @@ COMMANDS: dict[str, tuple[Callable[[DeltaTable, str], None], dict[int, int]]] = 
 }
 
 
-@pytest.mark.parametrize("bounds", [False, True], ids=["none", "no count"])
+@pytest.mark.parametrize(
+    ("command", "bounds"), [*((c, False) for c in COMMANDS), ("delete", True), ("replaceWhere", True)]
+)
 @pytest.mark.parametrize("properties", [{}, FEED, VECTORS], ids=["copy", "feed", "vectors"])
-@pytest.mark.parametrize("command", COMMANDS)
 def test_rows_that_share_a_file_with_changed_ones_stay(
     spark: SparkSession, table: str, rows: Rows, command: str, properties: dict[str, str], bounds: bool
 ) -> None:
