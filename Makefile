@@ -9,10 +9,10 @@ BENCH_ARGS ?=
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
 # Two processes. What needs no Spark shares nothing; what starts Spark or speaks to a peer has one session and one peer
-# in each process, and stays together by files.
+# in each process, and stays together by files, in their order: the slow ones (races, kills, peers) come first.
 BOTH_CORES := -n 2 --dist worksteal
 ALONE := -m 'not spark and not peers' $(BOTH_CORES)
-ON_SPARK := -m 'spark or peers' -n 2 --dist loadfile
+ON_SPARK := -m 'spark or peers' -n 2 --dist loadfile --no-loadscope-reorder
 
 export PYTHON
 export TIDEGATE_PEERS := $(PEERS)
