@@ -7,14 +7,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyroaring import BitMap64
 from pyspark.sql import SparkSession
 
 from support.dml import FEED, feed, write
-from support.tables import RawTable, Wire, add, column, protocol, remove, schema_string
+from support.tables import RawTable, Wire, add, column, features, protocol, remove, schema_string
 from tidegate import DeltaTable
+from tidegate.files.vector_files import write_vectors
 
 pytestmark = pytest.mark.spark
 Rows = Callable[..., list[tuple[Any, ...]]]
@@ -50,6 +53,18 @@ def test_the_feed_tells_the_rows_of_files_whose_removal_tells_nothing_of_them(
     raw.commit(_bare("2.parquet"), _data(table, "3.parquet", [4], {"a": "y", "b": None}))
     assert feed(spark, table, 1) == [(1, "x", "z", "delete"), (2, "x", "z", "delete")]
     assert feed(spark, table, 2) == [(3, "y", None, "delete"), (4, "y", None, "insert")]
+
+
+def test_the_feed_knows_a_file_by_every_spelling_of_its_path(spark: SparkSession, table: str) -> None:
+    raw = RawTable.on_disk(table)
+    first = _data(table, "1.parquet", [1, 2])
+    path = f"{table}/1.parquet"
+    first["add"]["path"] = f"file:{path}"
+    (hidden,) = write_vectors(raw.store, [BitMap64([0])])
+    raw.create(first, configuration=FEED, protocol=features("deletionVectors", writers=["changeDataFeed"]))
+    again = add(f"file://{path}", first["add"]["size"], dv=msgspec.to_builtins(hidden))
+    raw.commit(remove(f"file:{path}", first["add"]["size"]), again)
+    assert feed(spark, table, 1) == [(1, None, "delete")]
 
 
 def test_partitions_are_told_apart_whatever_their_values_are(

@@ -130,7 +130,7 @@ def _demands(kind: pa.DataType) -> bool:
     if pa.types.is_struct(kind):
         return any(not f.nullable or _demands(f.type) for f in kind)
     if pa.types.is_map(kind):
-        return _demands(kind.item_type) or _demands(kind.key_type)
+        return _demands(kind.item_type)
     return pa.types.is_list(kind) and _demands(kind.value_type)
 
 
@@ -174,7 +174,7 @@ def _without_floats(schema: pa.Schema) -> list[str] | bool:
 class _File:
     """One open file."""
 
-    def __init__(self, plan: Plan, key: tuple[Any, ...], split: int) -> None:
+    def __init__(self, plan: Plan, key: tuple[Any, ...], split: int, told: list[str] | bool) -> None:
         self.is_change, self.values = bool(key[0]), list(key[1:])
         pairs = list(zip(plan.partitions, self.values, strict=True))
         name = file_name(split, plan.extension, is_cdc=self.is_change, separator="." if pairs else "-")
@@ -187,7 +187,6 @@ class _File:
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = 0
         self._sink = plan.place.open_output(self.path)
-        told = _without_floats(self._schema)
         self._writer = pq.ParquetWriter(
             self._sink,
             self._schema,
@@ -247,6 +246,9 @@ class _Task:
         self._plan = plan
         context = TaskContext.get()
         self._split = context.partitionId() if context is not None else 0
+        self._told = {
+            c: _without_floats(s) for c, s in ((False, plan.data), (True, plan.changes)) if s is not None
+        }
         self._opened: list[str] = []
         self._current: tuple[tuple[Any, ...], _File] | None = None
         self.rows: list[dict[str, Any]] = []
@@ -292,7 +294,7 @@ class _Task:
         if self._current is not None and self._current[0] == key:
             return self._current[1]
         self._close()
-        file = _File(self._plan, key, self._split)
+        file = _File(self._plan, key, self._split, self._told[bool(key[0])])
         self._opened.append(file.path)
         self._current = (key, file)
         return file
