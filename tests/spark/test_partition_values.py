@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tidegate
+from tidegate.errors import InvariantViolationException
 
 pytestmark = pytest.mark.spark
 
@@ -103,3 +104,22 @@ def test_a_dynamic_overwrite_goes_by_values_not_by_their_spelling(spark: SparkSe
         "overwrite"
     ).option("partitionOverwriteMode", "DYNAMIC").save(table)
     assert sorted(r.id for r in spark.read.format("delta").load(table).collect()) == [0, 7]
+
+
+@pytest.mark.parametrize("portable", [False, True], ids=["native", "portable"])
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [("X'61ff'", "61FF"), ("cast(X'61ff' AS string)", "61FF"), ("concat('a', char(0), 'b')", "610062")],
+    ids=["binary that is no text", "string that is no UTF-8", "U+0000"],
+)
+def test_a_value_that_no_log_keeps_is_refused_by_name(
+    spark: SparkSession, table: str, value: str, shown: str, portable: bool
+) -> None:
+    spark.range(1).selectExpr("id", f"coalesce(null, {value}) AS p").where("false").write.format(
+        "delta"
+    ).partitionBy("p").save(table)
+    frame = spark.range(2).selectExpr("id", f"CASE WHEN id = 1 THEN {value} END AS p")
+    writer = frame.write.format("delta").mode("append").option("tidegate.write.portable", portable)
+    with pytest.raises(InvariantViolationException, match=rf"column p cannot be written.*{shown}"):
+        writer.save(table)
+    assert tidegate.open(table).version == 0

@@ -21,12 +21,14 @@ from tidegate.metadata import Metadata
 from tidegate.schema.columns import generated_columns, invariants, not_null
 from tidegate.schema.constraints import check_constraints
 from tidegate.schema.paths import Path, join_path
+from tidegate.schema.types import BINARY, STRING
 from tidegate.spark import failures
 from tidegate.spark.expressions import analyse
 from tidegate.spark.jvm import is_connect
 
 REPLACE_WHERE = "replaceWhere"
 LENGTH = "length of "
+_PARTITION = "partition value of "
 
 _MARK = "TIDEGATE-CONSTRAINT"
 # A sign that no name, rule or JSON has in it.
@@ -63,6 +65,20 @@ def constraints_of(metadata: Metadata, provided: frozenset[str]) -> list[Constra
         for g in generated_columns(metadata.schema)
         if g.name.lower() in provided
     ]
+    return out + _partition_texts(metadata)
+
+
+def _partition_texts(metadata: Metadata) -> list[Constraint]:
+    """What values of partition columns must be that the log can keep: text, without the sign that ends it.
+
+    Spark makes other signs of bytes that are no UTF-8, and no path takes U+0000.
+    """
+    out = []
+    for field in metadata.partition_schema.fields:
+        if field.type in (STRING, BINARY):
+            text = f"cast({_sql((field.name,))} AS string)"
+            rule = f"coalesce(is_valid_utf8({text}) AND NOT contains({text}, char(0)), true)"
+            out.append(Constraint(_PARTITION + field.name, rule))
     return out
 
 
@@ -99,9 +115,12 @@ def enforced(
 
 
 def _condition(frame: DataFrame, constraint: Constraint) -> Column:
-    named = F.struct(*[F.col(f"`{c.replace('`', '``')}`") for c in _named(frame, constraint)])
-    # Nulls too: they are what most rows are refused for.
-    shown = F.to_json(named, {"ignoreNullFields": "false"})
+    if constraint.name.startswith(_PARTITION):
+        shown = F.hex(F.col(_sql((constraint.name[len(_PARTITION) :],))))
+    else:
+        named = F.struct(*[F.col(_sql((c,))) for c in _named(frame, constraint)])
+        # Nulls too: they are what most rows are refused for.
+        shown = F.to_json(named, {"ignoreNullFields": "false"})
     good = F.coalesce(F.expr(constraint.sql), F.lit(False))
     return F.when(good, F.lit(True)).otherwise(violation(constraint, shown).cast("boolean"))
 
@@ -137,6 +156,13 @@ def translated(text: str) -> TidegateError | None:
             f"{found['values']}.",
             hint="Nothing was written. Shorten the value, or take a wider type.",
             errorClass="DELTA_EXCEED_CHAR_VARCHAR_LIMIT",
+        )
+    if found["name"].startswith(_PARTITION):
+        return InvariantViolationException(
+            f"A value of the partition column {found['name'][len(_PARTITION) :]} cannot be written, its "
+            f"bytes are {found['values']} (hex): the log and the names of directories keep partition "
+            "values as text, in UTF-8 and without U+0000.",
+            hint="Nothing was written. Partition by another column, or by this one's encoding, such as hex.",
         )
     is_null = found["name"].startswith("NOT NULL ")
     return InvariantViolationException(
