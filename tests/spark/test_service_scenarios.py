@@ -208,10 +208,10 @@ def test_a_clone_of_a_parquet_table_has_the_partitions_of_the_catalog(
 ) -> None:
     spark.sql(
         "CREATE TABLE p USING parquet PARTITIONED BY (k, s) AS "
-        "SELECT id, id % 2 AS k, cast(id % 2 AS string) AS s FROM range(4)"
+        "SELECT id AS Location, id % 2 AS k, cast(id % 2 AS string) AS s FROM range(4)"
     )
     spark.sql("CREATE TABLE c SHALLOW CLONE p")
-    assert spark.table("c").dtypes == [("id", "bigint"), ("k", "bigint"), ("s", "string")]
+    assert spark.table("c").dtypes == [("Location", "bigint"), ("k", "bigint"), ("s", "string")]
     assert _rows(spark, "SELECT * FROM c WHERE s = '1'") == [(1, 1, "1"), (3, 1, "1")]
 
 
@@ -400,17 +400,17 @@ def test_a_folder_within_a_partition_is_converted_alone(spark: SparkSession, tab
 
 
 def test_a_table_converted_by_its_path_is_entered_by_its_name_later(
-    spark: SparkSession, services: str
+    spark: SparkSession, services: str, table: str
 ) -> None:
-    spark.sql("CREATE TABLE p USING parquet PARTITIONED BY (k) AS SELECT id, id % 2 AS k FROM range(4)")
-    place = spark.sql("DESCRIBE EXTENDED p").where("col_name = 'Location'").collect()[0]["data_type"]
-    spark.sql(f"CONVERT TO DELTA parquet.`{place}` PARTITIONED BY (k BIGINT)")
+    rows = "SELECT id, id % 2 AS k FROM range(4)"
+    spark.sql(f"CREATE TABLE p USING parquet LOCATION '{table}' PARTITIONED BY (k) AS {rows}")
+    spark.sql(f"CONVERT TO DELTA parquet.`{table}` PARTITIONED BY (k BIGINT)")
     spark.sql("CONVERT TO DELTA services.p PARTITIONED BY (k BIGINT)")
     assert spark.sql("DESCRIBE DETAIL p").collect()[0]["format"] == "delta"
-    for again in ("p", f"delta.`{place}`"):
+    for again in ("p", f"delta.`{table}`"):
         spark.sql(f"CONVERT TO DELTA {again}")
     assert _rows(spark, "SELECT * FROM p WHERE k = 1") == [(1, 1), (3, 1)]
-    assert tidegate.open(place).version == 0
+    assert tidegate.open(table).version == 0
 
 
 def test_a_table_of_files_has_the_sessions_defaults(spark: SparkSession, table: str) -> None:

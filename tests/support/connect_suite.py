@@ -57,7 +57,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
     "test_read_schemas.py": ("test_a_char_is_compared_as_spark_compares_it",),
     "test_replace_where.py": ("test_rows_that_match_leave_and_the_new_ones_come",),
     "test_restore.py": ("test_rows_schema_and_files_are_what_they_were",),
-    "test_service_scenarios.py": (),
+    "test_service_scenarios.py": ("test_a_clone_of_a_parquet_table_has_the_partitions_of_the_catalog",),
     "test_sql.py": ("test_insert_in_every_form",),
     "test_stream_sink.py": (),
     "test_stream_source.py": (),

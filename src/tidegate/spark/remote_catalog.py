@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.datasource import DataSource
 
 from tidegate.errors import TidegateError
@@ -178,13 +178,16 @@ def partitions(spark: SparkSession, table: str) -> list[tuple[dict[str, str | No
         pairs = (folder.partition("=") for folder in row.partition.split("/"))
         texts = {unescape_path_name(key): unescape_path_name(value) for key, _, value in pairs}
         given = ", ".join(f"{quoted(key)} = {_literal(text)}" for key, text in texts.items())
-        told = {
-            r.col_name: r.data_type
-            for r in sql(spark, f"DESCRIBE TABLE EXTENDED {table} PARTITION ({given})")
-        }
+        told = iter(sql(spark, f"DESCRIBE TABLE EXTENDED {table} PARTITION ({given})"))
         spec = {key: None if text == HIVE_DEFAULT_PARTITION else text for key, text in texts.items()}
-        out.append((spec, plain(told["Location"])))
+        out.append((spec, plain(_place(told))))
     return out
+
+
+def _place(told: Iterator[Row]) -> str:
+    """The partition's own location: columns may have that name, and the table's comes after it."""
+    next(r for r in told if r.col_name == "# Detailed Partition Information")
+    return str(next(r.data_type for r in told if r.col_name == "Location"))
 
 
 def database_exists(spark: SparkSession, name: str) -> bool:
