@@ -10,15 +10,16 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
 # Two processes. What needs no Spark shares nothing; what starts Spark or speaks to a peer has one session and one peer
 # in each process, and stays together by files, in their order: the slow ones (races, kills, peers) come first.
-BOTH_CORES := -n 2 --dist worksteal
-ALONE := -m 'not spark and not peers' $(BOTH_CORES)
-ON_SPARK := -m 'spark or peers' -n 2 --dist loadfile --no-loadscope-reorder
+ALONE := not spark and not peers
+ON_SPARK := spark or peers
+ONE_BY_ONE := -n 2 --dist worksteal
+BY_FILES := -n 2 --dist loadfile --no-loadscope-reorder
 
 export PYTHON
 export TIDEGATE_PEERS := $(PEERS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup peers demo test test-unit test-deep test-oldest lint format bench lock clean
+.PHONY: help setup peers demo test test-unit test-deep test-grown test-oldest lint format bench lock clean
 
 help: ## show this list
 	@echo 'Tidegate. Targets:'
@@ -41,15 +42,19 @@ demo: $(STAMP) ## run the demonstration: the log first, then the story on Spark
 	@$(PY) examples/spark_demo.py
 
 test: $(STAMP) peers ## run every test: those without Spark first, then the rest
-	$(PY) -m pytest tests $(ALONE) $(PYTEST_ARGS)
-	$(PY) -m pytest tests $(ON_SPARK) $(PYTEST_ARGS)
+	$(PY) -m pytest tests -m '$(ALONE)' $(ONE_BY_ONE) $(PYTEST_ARGS)
+	$(PY) -m pytest tests -m '$(ON_SPARK)' $(BY_FILES) $(PYTEST_ARGS)
 
 test-unit: $(STAMP) ## run the unit tests that need neither Spark nor a server
-	$(PY) -m pytest tests/unit -m 'not s3 and not spark' $(BOTH_CORES) $(PYTEST_ARGS)
+	$(PY) -m pytest tests/unit -m 'not s3 and not spark' $(ONE_BY_ONE) $(PYTEST_ARGS)
 
 test-deep: $(STAMP) peers ## run every test with large budgets (TIDEGATE_DEEP=1); takes long
-	TIDEGATE_DEEP=1 $(PY) -m pytest tests $(ALONE) $(PYTEST_ARGS)
-	TIDEGATE_DEEP=1 $(PY) -m pytest tests $(ON_SPARK) $(PYTEST_ARGS)
+	TIDEGATE_DEEP=1 $(PY) -m pytest tests -m '$(ALONE)' $(ONE_BY_ONE) $(PYTEST_ARGS)
+	TIDEGATE_DEEP=1 $(PY) -m pytest tests -m '$(ON_SPARK)' $(BY_FILES) $(PYTEST_ARGS)
+
+test-grown: $(STAMP) peers ## run what test-deep has beyond test: only the tests that large budgets make more of
+	TIDEGATE_DEEP=1 $(PY) -m pytest tests -m 'budget and ($(ALONE))' $(ONE_BY_ONE) $(PYTEST_ARGS)
+	TIDEGATE_DEEP=1 $(PY) -m pytest tests -m 'budget and ($(ON_SPARK))' $(BY_FILES) $(PYTEST_ARGS)
 
 test-oldest: $(STAMP) ## run the smoke tests on the oldest PySpark that is supported
 	@sh tools/oldest.sh '$(PY)' '$(PEERS)/oldest' $(PYTEST_ARGS)

@@ -33,10 +33,17 @@ settings.load_profile("deep" if DEEP else "default")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if not DEEP:
-        for item in items:
-            if item.get_closest_marker("deep"):
-                item.add_marker(pytest.mark.skip(reason="runs with large budgets only: make test-deep"))
+    for item in items:
+        if _grows(item):
+            item.add_marker(pytest.mark.budget)
+        if not DEEP and item.get_closest_marker("deep"):
+            item.add_marker(pytest.mark.skip(reason="runs with large budgets only: make test-deep"))
+
+
+def _grows(item: pytest.Item) -> bool:
+    """Whether large budgets make another test of it; all others are the same in a deep run."""
+    drawn = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+    return bool(drawn or item.get_closest_marker("deep") or "deep" in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")
