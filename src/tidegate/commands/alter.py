@@ -16,7 +16,13 @@ import pyarrow.compute as pc
 from tidegate import properties
 from tidegate.commands import clustering
 from tidegate.commands.schema_edits import check_indexed, resolve
-from tidegate.errors import AlterRefusedError, NotATableError, PropertyError, ProtocolChangedException
+from tidegate.errors import (
+    AlterRefusedError,
+    ConcurrentAppendException,
+    NotATableError,
+    PropertyError,
+    ProtocolChangedException,
+)
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
@@ -186,11 +192,18 @@ def _backfill(log: TableLog, snapshot: Snapshot) -> None:
         )
         upgraded = {"newProtocol": transaction.protocol.to_wire()}
         transaction.commit(operation=Operation("UPGRADE PROTOCOL", upgraded))
+    while not _number_rest(log):
+        # Others who number the same files at the same time have been first: those have their ids now.
+        pass
+
+
+def _number_rest(log: TableLog) -> bool:
+    """Number the files that have no row ids; False where others have just given ids to some of them."""
     transaction, found = begin(log)
     files = found.files()
     without = files.filter(files.column("baseRowId").is_null())
     if without.num_rows == 0:
-        return
+        return True
     if pc.any(pc.is_null(without.column("stats"))).as_py():
         raise AlterRefusedError(
             "Some files do not state their number of rows, so their rows cannot be numbered.",
@@ -201,7 +214,11 @@ def _backfill(log: TableLog, snapshot: Snapshot) -> None:
     at = without.schema.get_field_index("dataChange")
     unchanged = pa.array([False] * without.num_rows, pa.bool_())
     adds = without.set_column(at, without.schema.field(at), unchanged)
-    transaction.commit(operation=Operation("ROW TRACKING BACKFILL", {"batchId": "0"}), adds=adds)
+    try:
+        transaction.commit(operation=Operation("ROW TRACKING BACKFILL", {"batchId": "0"}), adds=adds)
+    except ConcurrentAppendException:
+        return False
+    return True
 
 
 def _numbered(log: TableLog) -> tuple[Transaction, Snapshot]:

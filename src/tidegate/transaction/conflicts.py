@@ -288,6 +288,16 @@ def deleted_what_is_renewed(ours: Ours, winner: Winner) -> ConcurrentDeleteReadE
     )
 
 
+def numbered_what_is_renewed(ours: Ours, winner: Winner) -> ConcurrentAppendException | None:
+    """The winner gave row ids to a file whose entry we renew without any: its rows would get others."""
+    hit = _shared(_by_ids(ours.adds, numbered=False), _by_ids(winner.actions.adds, numbered=True))
+    if hit is None:
+        return None
+    return ConcurrentAppendException(
+        f"{winner.described} gave row ids to {hit}, whose entry this commit renews.", hint=_AGAIN
+    )
+
+
 RULES: tuple[Rule, ...] = (
     protocol_changed,
     drop_undone,
@@ -298,6 +308,7 @@ RULES: tuple[Rule, ...] = (
     deleted_what_was_read,
     deleted_twice,
     deleted_what_is_renewed,
+    numbered_what_is_renewed,
 )
 
 
@@ -312,6 +323,16 @@ def conflict(ours: Ours, winner: Winner) -> DeltaConcurrentModificationException
 
 def _paths(batches: Iterable[pa.RecordBatch]) -> tuple[pa.Array, ...]:
     return tuple(b.column("path") for b in batches if b.num_rows)
+
+
+def _by_ids(batches: Iterable[pa.RecordBatch], *, numbered: bool) -> tuple[pa.Array, ...]:
+    """The paths of the files that have row ids, or of those that have none; index tables know neither."""
+    known = [b for b in batches if "baseRowId" in b.schema.names]
+    masks = [pc.is_valid(b.column("baseRowId")) for b in known]
+    found = (
+        b.column("path").filter(m if numbered else pc.invert(m)) for b, m in zip(known, masks, strict=True)
+    )
+    return tuple(paths for paths in found if len(paths))
 
 
 def _shared(ours: tuple[pa.Array, ...], theirs: tuple[pa.Array, ...]) -> str | None:

@@ -63,18 +63,22 @@ def tracks_rows(protocol: Protocol, metadata: Metadata) -> bool:
 
 
 def with_row_ids(changes: Changes, mark: int | None, version: int) -> tuple[Changes, int | None]:
-    """``changes`` with ids on every add that has none, above the mark, and the mark that now holds."""
-    out: list[pa.RecordBatch] = []
+    """``changes`` with ids on every add that has none, above the mark, and the mark that now holds.
+
+    The mark comes above all ids that files bring along before the first one is given out.
+    """
+    fresh = [batch.column("baseRowId").is_null() for batch in changes.adds]
     high = mark
-    for batch in changes.adds:
-        fresh = batch.column("baseRowId").is_null()
-        if fresh.true_count:
-            counts = num_records(batch.filter(fresh).column("stats"))
+    for batch, has_none in zip(changes.adds, fresh, strict=True):
+        high = _above_given(batch.filter(pc.invert(has_none)), high)
+    out: list[pa.RecordBatch] = []
+    for batch, has_none in zip(changes.adds, fresh, strict=True):
+        if has_none.true_count:
+            counts = num_records(batch.filter(has_none).column("stats"))
             assigned = row_ids.assign(counts, high)
             high = assigned.high_water_mark
-            ids = pc.replace_with_mask(batch.column("baseRowId"), fresh, assigned.base_row_ids)
+            ids = pc.replace_with_mask(batch.column("baseRowId"), has_none, assigned.base_row_ids)
             batch = with_column(batch, "baseRowId", ids)
-        high = _above_given(batch.filter(pc.invert(fresh)), high)
         versions = row_ids.fill_commit_versions(batch.column("defaultRowCommitVersion"), version)
         out.append(with_column(batch, "defaultRowCommitVersion", versions))
     changes = replace(changes, adds=tuple(out))
@@ -88,13 +92,15 @@ def with_row_ids(changes: Changes, mark: int | None, version: int) -> tuple[Chan
 def _above_given(batch: pa.RecordBatch, high: int | None) -> int | None:
     """The mark above the ids of files that bring theirs, as those of a clone and of an older version do.
 
-    No two files share an id, so the highest one is in the file that begins last.
+    No two files share an id, so the highest one is in a file that begins last; one without rows may begin
+    at the same id.
     """
     if batch.num_rows == 0:
         return high
-    last = batch.slice(pc.index(batch.column("baseRowId"), pc.max(batch.column("baseRowId"))).as_py(), 1)
-    count = num_records(last.column("stats"))[0].as_py() or 0
-    end: int = last.column("baseRowId")[0].as_py() + count - 1
+    ids = batch.column("baseRowId")
+    first = pc.max(ids)
+    counts = num_records(batch.filter(pc.equal(ids, first)).column("stats"))
+    end: int = first.as_py() + (pc.max(counts).as_py() or 0) - 1
     return end if high is None or end > high else high
 
 

@@ -87,6 +87,7 @@ def test_the_rules_are_asked_in_the_order_of_the_reference() -> None:
         "deleted_what_was_read",
         "deleted_twice",
         "deleted_what_is_renewed",
+        "numbered_what_is_renewed",
     ]
 
 
@@ -530,6 +531,18 @@ def test_a_file_whose_entry_is_renewed_must_still_be_there() -> None:
     theirs = winner(gone(file("f1", day=FIRST)), file("f1", day=FIRST, deletion_vector=descriptor("x")))
     assert isinstance(conflict(ours(renewed), theirs), errors.ConcurrentDeleteReadException)
     assert conflict(ours(renewed), winner(gone(file("f2", day=FIRST)))) is None
+
+
+def test_a_file_that_a_winner_has_numbered_is_not_renewed_without_its_ids() -> None:
+    renewed = file("f1", day=FIRST, data_change=False)
+    theirs = file("f1", day=FIRST, data_change=False, base_row_id=0)
+    mine = ours(renewed, isolation=Isolation.SNAPSHOT)
+    found = conflict(mine, winner(theirs, operation="ROW TRACKING BACKFILL"))
+    assert isinstance(found, errors.ConcurrentAppendException)
+    assert "f1" in found.message
+    assert conflict(mine, winner(file("f2", day=FIRST, base_row_id=0), renewed)) is None
+    carried = ours(theirs, file("x", day=FIRST), isolation=Isolation.SNAPSHOT)
+    assert conflict(carried, winner(theirs)) is None
 
 
 def test_many_files_are_compared_as_columns() -> None:

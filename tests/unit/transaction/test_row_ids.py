@@ -87,6 +87,26 @@ def test_rows_that_move_keep_their_files_ids_and_new_files_get_new_ones() -> Non
     assert by_path["c"]["baseRowId"] == 10
 
 
+@given(st.permutations(["given", "empty", "fresh", "late"]), st.integers(0, 4))
+def test_ids_that_files_bring_along_are_never_given_to_files_without(order: list[str], split: int) -> None:
+    """As in a clone of a table of which only the younger files have ids; in one batch or in two."""
+    table = tracked()
+    empty = '{"numRecords":0}'
+    files = {
+        "given": file("given", 0, 9, base_row_id=0),
+        # A file without rows begins where the next one does.
+        "empty": file("empty", base_row_id=10, stats=empty),
+        "late": file("late", 0, 4, base_row_id=10),
+        "fresh": file("fresh", 0, 2),
+    }
+    adds = [files[name] for name in order]
+    begin(table).commit(adds[:split], adds=adds[split:])
+    begin(table).commit([file("next", 0, 0)])
+    found = {f["path"]: f["baseRowId"] for f in seen(load(table.log)).files.values()}
+    assert found == {"given": 0, "empty": 10, "late": 10, "fresh": 15, "next": 18}
+    check(table, 19)
+
+
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=10))
 def test_ids_stay_unique_while_losers_are_stopped(steps: list[tuple[int, bool]]) -> None:
     """Deletes that read everything lose to appends; what they would have given out is not missing."""
