@@ -33,6 +33,11 @@ def below(root: str, paths: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def _name_below(root: str, path: str) -> str:
     found = resolve_path(path)
+    try:
+        found.name.encode()
+    except UnicodeEncodeError:
+        # A name that is no UTF-8 (%FF) is none that Arrow can hold; VACUUM leaves such files alone.
+        return path
     if not found.absolute:
         return found.name
     name, prefix = (same_scheme(text) for text in (found.name, root.rstrip("/") + "/"))

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from tidegate.errors import ConcurrentWriteException
 from tidegate.log.history import history
+from tidegate.log.moments import moment_of
 from tidegate.log.replay import file_keys
 from tidegate.log.snapshot import Snapshot
 
@@ -47,23 +48,42 @@ def refuse_what_is_being_deleted(now: Snapshot, adds: pa.Table) -> None:
 
 
 def _started(now: Snapshot) -> tuple[int, int] | None:
-    """The version of the last VACUUM that has not ended, and before which time it deletes removed files."""
-    limit, seen, ended = _STEP, 0, 0
+    """The version of a VACUUM that has not ended, and before which time it deletes removed files.
+
+    Of several it is the one that deletes the youngest. An END does not say whose it is: those that began
+    before it count until as many have ended as began.
+    """
+    begun: list[tuple[int, int]] = []
+    ended = 0
+    for entry in reversed(_lately(now)):
+        if entry["operation"] == START:
+            kept = _kept(entry["operationParameters"])
+            begun.append((_milliseconds(entry) - kept, entry["version"]))
+        elif entry["operation"] == END and begun:
+            ended += 1
+        if ended == len(begun):
+            begun, ended = [], 0
+    if not begun:
+        return None
+    cutoff, version = max(begun)
+    return version, cutoff
+
+
+def _lately(now: Snapshot) -> list[dict[str, Any]]:
+    """The commits in whose time a VACUUM that is under way has started, newest first."""
+    limit, seen = _STEP, 0
     while True:
         entries = history(now.log, now.version, limit)
-        for entry in entries[seen:]:
-            moment = int(entry["timestamp"].timestamp() * 1000)
-            if moment < now.log.clock() - _LONGEST:
-                return None
-            if entry["operation"] == END:
-                ended += 1
-            elif entry["operation"] == START and ended:
-                ended -= 1
-            elif entry["operation"] == START:
-                return entry["version"], moment - _kept(entry["operationParameters"])
+        for at in range(seen, len(entries)):
+            if _milliseconds(entries[at]) < now.log.clock() - _LONGEST:
+                return entries[:at]
         if len(entries) < limit:
-            return None
+            return entries
         seen, limit = len(entries), limit * 4
+
+
+def _milliseconds(entry: Mapping[str, Any]) -> int:
+    return moment_of(entry["timestamp"])
 
 
 def _kept(parameters: Any) -> int:

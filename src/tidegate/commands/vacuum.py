@@ -10,10 +10,13 @@ stood empty for the retention go too: those that an earlier VACUUM emptied.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
+from numbers import Real
 from typing import Any, Literal
 
 import msgspec
@@ -30,6 +33,8 @@ from tidegate.commands.vacuum_listing import (
     from_inventory,
     idle_folders,
     listed,
+    real_names,
+    without_linked,
 )
 from tidegate.errors import (
     CatalogManagedError,
@@ -45,6 +50,7 @@ from tidegate.log.segment import LogFile, list_log
 from tidegate.log.snapshot import Snapshot, load, read_commits
 from tidegate.log.table_log import TableLog
 from tidegate.storage.local import LocalStore
+from tidegate.storage.store import Store
 from tidegate.transaction.pending import Operation
 from tidegate.transaction.transaction import Transaction
 
@@ -53,7 +59,10 @@ LAST_VACUUM = "_last_vacuum_info"
 _HOUR = 3_600_000
 _DAY = 24 * _HOUR
 _CHUNK = 1_000
+# Beyond all times, and with room for a time and some slack in 64 bits: nothing is as old.
+_LONGEST = 2**62
 
+Hours = float | Real | Decimal
 Mode = Literal["full", "lite"]
 Progress = Callable[[str, int, int | None], None]
 # Deletes names below a table's root, and tells how far it came.
@@ -86,6 +95,7 @@ class _Guard:
     """What may not go: names below the table, gathered from actions as they come."""
 
     root: str
+    store: Store
     names: list[pa.Array] = field(default_factory=list)
     vectors: set[str] = field(default_factory=set)
 
@@ -99,7 +109,8 @@ class _Guard:
 
     def array(self) -> pa.Array:
         parts = [*self.names, pa.array(sorted(self.vectors), pa.string())]
-        return pa.concat_arrays([p.cast(pa.string()) for p in parts])
+        names = pa.concat_arrays([p.cast(pa.string()) for p in parts])
+        return pa.concat_arrays([names, real_names(self.store, names)])
 
 
 # ---------------------------------------------------------------------------- the command
@@ -107,7 +118,7 @@ class _Guard:
 
 def vacuum(
     log: TableLog,
-    retention_hours: float | None = None,
+    retention_hours: Hours | None = None,
     *,
     mode: Mode = "full",
     dry_run: bool = False,
@@ -189,15 +200,16 @@ def _check_protocol(snapshot: Snapshot) -> None:
     snapshot.log.registry.check_write(snapshot.protocol, table=snapshot.url, version=snapshot.version)
 
 
-def _retention(snapshot: Snapshot, hours: float | None, check: bool) -> int:
+def _retention(snapshot: Snapshot, asked: Hours | None, check: bool) -> int:
     configured = snapshot.metadata.property(properties.DELETED_FILE_RETENTION)
-    if hours is None:
+    if asked is None:
         return configured
-    if isinstance(hours, bool) or not isinstance(hours, int | float) or hours < 0 or hours != hours:
+    hours = _hours(asked)
+    if hours is None:
         raise RetentionTooShortError(
-            f"The retention is {hours!r} hours; it is a number from 0 on.", table=snapshot.url
+            f"The retention is {asked!r} hours; it is a number from 0 on.", table=snapshot.url
         )
-    retention = int(hours * _HOUR)
+    retention = int(min(hours * _HOUR, _LONGEST))
     if check and retention < configured:
         raise RetentionTooShortError(
             f"{hours:g} hours are shorter than the table's own retention of {configured / _HOUR:g} hours: "
@@ -209,12 +221,25 @@ def _retention(snapshot: Snapshot, hours: float | None, check: bool) -> int:
     return retention
 
 
+def _hours(asked: Any) -> float | None:
+    """A number of hours from 0 on, however it is given; None if it is none."""
+    if isinstance(asked, bool) or not isinstance(asked, Real | Decimal):
+        return None
+    try:
+        hours = float(asked)
+    except OverflowError:
+        hours = math.inf
+    except ValueError:
+        return None  # a NaN that may not be asked for
+    return None if math.isnan(hours) or asked < 0 else hours
+
+
 # ---------------------------------------------------------------------------- what is kept
 
 
 def protected(snapshot: Snapshot, cutoff: int) -> _Guard:
     """What versions younger than ``cutoff`` need, and the one that was current then."""
-    guard = _Guard(snapshot.url)
+    guard = _Guard(snapshot.url, snapshot.log.store)
     guard.keep(snapshot.files(columns=["path", "deletionVector"]))
     tombstones = snapshot.tombstones(expired=True)
     times = pc.fill_null(tombstones.column("deletionTimestamp"), 0)
@@ -250,7 +275,9 @@ def _without_recent_changes(snapshot: Snapshot, going: pa.Table, cutoff: int, sl
         kept += [below(snapshot.url, b.column("path")) for b in actions.cdcs]
     if not kept:
         return going
-    return going.filter(pc.invert(pc.is_in(going.column("name"), value_set=pa.concat_arrays(kept))))
+    names = pa.concat_arrays(kept)
+    names = pa.concat_arrays([names, real_names(snapshot.log.store, names)])
+    return going.filter(pc.invert(pc.is_in(going.column("name"), value_set=names)))
 
 
 def _commits_since(
@@ -312,7 +339,7 @@ def _from_log(snapshot: Snapshot, cutoff: int) -> tuple[pa.Table, int | None]:
             for batch in actions.cdcs:
                 names.update(below(log.url, batch.column("path")).to_pylist())
     inside = sorted(n for n in names if not n.startswith("/") and "://" not in n)
-    return _headed(log, inside), last
+    return without_linked(log.store, _headed(log, inside)), last
 
 
 def _headed(log: TableLog, names: Sequence[str]) -> pa.Table:
@@ -365,7 +392,7 @@ def _without(log: TableLog, folders: Sequence[str]) -> list[str]:
 
 
 def _note_start(
-    snapshot: Snapshot, metrics: Mapping[str, int], retention: int, hours: float | None, check: bool
+    snapshot: Snapshot, metrics: Mapping[str, int], retention: int, hours: Hours | None, check: bool
 ) -> int:
     parameters: dict[str, Any] = {"retentionCheckEnabled": check}
     if hours is not None:

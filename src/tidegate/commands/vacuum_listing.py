@@ -1,13 +1,14 @@
 """What lies below a table, for VACUUM: its files, and on a disk the folders that are empty.
 
-A disk is walked folder by folder, side by side, each looked at once. Elsewhere a large table is listed in
-ranges of names: the folders of its first levels are where one range ends and the next begins, so that no
-file is asked for twice and none is left out. A store that knows no folders is listed in one go.
+A disk is walked folder by folder, side by side, each looked at once; what lies behind a link to a folder has
+another name, and is none of VACUUM's business. Elsewhere a large table is listed in ranges of names: the
+folders of its first levels are where one range ends and the next begins, so that no file is asked for
+twice and none is left out. A store that knows no folders is listed in one go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice, takewhile
@@ -60,10 +61,11 @@ def _walked(store: LocalStore, partitions: Sequence[str]) -> Found:
     """What lies on a disk, level by level, without folders that are none of the table's business."""
     parts: list[pa.Table] = []
     folders: list[FileInfo] = []
+    passed: list[str] = []
     names = [""]
 
     def shown(name: str) -> bool:
-        return not hidden(name, partitions)
+        return _is_text(name) and not hidden(name, partitions)
 
     with ThreadPoolExecutor(THREADS, thread_name_prefix="tidegate-vacuum") as pool:
         while names:
@@ -71,12 +73,26 @@ def _walked(store: LocalStore, partitions: Sequence[str]) -> Found:
             parts.append(as_table(info for found in level for info in found.files if shown(info.name)))
             below = [f for found in level for f in found.folders if shown(f"{f.name}/x")]
             folders += below
-            linked = [name for found in level for name in found.linked if shown(f"{name}/x")]
-            names = [f.name for f in below] + linked
+            names = [f.name for f in below]
+            for found in level:
+                passed += found.linked
+                passed += [i.name for i in (*found.files, *found.folders) if not _is_text(i.name)]
     files = pa.concat_tables(parts).sort_by("name")
-    used = _folders_of(files)
+    # What is passed by lies in its folder all the same.
+    used = _folders_of(files) | _with_those_above(name.rpartition("/")[0] for name in passed)
     folders.sort(key=lambda folder: (folder.name.count("/"), folder.name))
     return Found(files, len(folders) + 1, tuple(f for f in folders if f.name not in used))
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name is UTF-8, as all that a log can name; a disk has others too."""
+    if name.isascii():
+        return True
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _partitions(snapshot: Snapshot) -> list[str]:
@@ -139,13 +155,20 @@ def as_table(infos: Iterator[FileInfo]) -> pa.Table:
 
 def _folders_of(files: pa.Table) -> set[str]:
     """The folders that some files lie in, and the folders of those."""
-    parents = pc.replace_substring_regex(files.column("name"), r"/?[^/]*$", "")
+    return _with_those_above(pc.unique(_parents(files.column("name"))).to_pylist())
+
+
+def _with_those_above(folders: Iterable[str]) -> set[str]:
     out: set[str] = set()
-    for parent in pc.unique(parents).to_pylist():
-        while parent and parent not in out:
-            out.add(parent)
-            parent = parent.rpartition("/")[0]
+    for folder in folders:
+        while folder and folder not in out:
+            out.add(folder)
+            folder = folder.rpartition("/")[0]
     return out
+
+
+def _parents(names: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    return pc.replace_substring_regex(names, r"/?[^/]*$", "")
 
 
 def _levels(store: Foldered, partitions: Sequence[str]) -> Iterator[list[FileInfo]]:
@@ -165,6 +188,30 @@ def idle_folders(found: Found, cutoff: int) -> list[str]:
     One that is younger was made or emptied within the retention: a writer may be about to use it.
     """
     return [f.name for f in reversed(found.empty) if f.modified < cutoff]
+
+
+# ---------------------------------------------------------------------------- links
+
+
+def real_names(store: Store, names: pa.Array) -> pa.Array:
+    """On a disk: the names without links of those files that ``names`` name through links to folders."""
+    if not isinstance(store, LocalStore):
+        return names.slice(0, 0)
+    parents = _parents(names)
+    moved = {f: real for f, real in store.moved(pc.unique(parents).to_pylist()).items() if real is not None}
+    through = pc.is_in(parents, value_set=pa.array(list(moved), pa.string()))
+    named = zip(parents.filter(through).to_pylist(), names.filter(through).to_pylist(), strict=True)
+    found = [f"{moved[parent]}/{name.rpartition('/')[2]}".lstrip("/") for parent, name in named]
+    return pa.array([name for name in found if _is_text(name)], pa.string())
+
+
+def without_linked(store: Store, files: pa.Table) -> pa.Table:
+    """On a disk: the files that no link to a folder leads to."""
+    if not isinstance(store, LocalStore):
+        return files
+    parents = _parents(files.column("name"))
+    moved = pa.array(list(store.moved(pc.unique(parents).to_pylist())), pa.string())
+    return files.filter(pc.invert(pc.is_in(parents, value_set=moved)))
 
 
 # ---------------------------------------------------------------------------- an inventory
@@ -200,5 +247,5 @@ def from_inventory(snapshot: Snapshot, given: pa.Table) -> Found:
     mask = [not (hidden(n, partitions) or n.startswith("/") or "://" in n) for n in names]
     table = table.filter(pa.array(mask, pa.bool_()))
     once = table.group_by("name").aggregate([("size", "max"), ("modified", "max")])
-    once = once.rename_columns(FILES.names).sort_by("name")
+    once = without_linked(snapshot.log.store, once.rename_columns(FILES.names).sort_by("name"))
     return Found(once, given.num_rows - files.num_rows + 1)

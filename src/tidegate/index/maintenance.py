@@ -129,8 +129,8 @@ def purge(
 ) -> Purged:
     """Delete expired log files, then splits that nothing names and that are older than the retention."""
     settings = table.settings
-    keep = settings.split_retention if retention_hours is None else int(retention_hours * _HOUR)
-    keep_log = settings.log_retention if log_retention_hours is None else int(log_retention_hours * _HOUR)
+    keep = settings.split_retention if retention_hours is None else int(min(retention_hours * _HOUR, _FOREVER))
+    keep_log = settings.log_retention if log_retention_hours is None else int(min(log_retention_hours * _HOUR, _FOREVER))
     if settings.retention_check and keep < _LEAST_HOURS * _HOUR:
         raise OptionError(
             f"A retention of {keep / _HOUR:g} hours is below {_LEAST_HOURS}: splits that are being written "

@@ -14,6 +14,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import accumulate
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -137,18 +138,48 @@ class LocalStore:
         try:
             with os.scandir(self._prefix + below) as entries:
                 for entry in entries:
-                    with suppress(FileNotFoundError):
+                    try:
                         if entry.is_dir(follow_symlinks=False):
                             found.folders.append(_info(below + entry.name, entry.stat()))
                         elif entry.is_dir():
                             found.linked.append(below + entry.name)
                         elif not entry.name.startswith(TEMP_PREFIX) and entry.is_file():
                             found.files.append(_info(below + entry.name, entry.stat()))
+                    except FileNotFoundError:
+                        continue
+                    except OSError:
+                        # A link to itself, or to where nobody may look, leads to nothing either.
+                        if not entry.is_symlink():
+                            raise
         except _NOT_A_FILE:
             pass
         except OSError as error:
             raise self._failed(f"The directory {below!r} could not be listed", error) from error
         return found
+
+    def moved(self, directories: Iterable[str]) -> dict[str, str | None]:
+        """Of some directories, named below the root or absolutely, those whose names lead elsewhere.
+
+        Each with its name below the root that has no links in it; None where it lies outside.
+        """
+        root = os.path.realpath(self._root).rstrip("/") + "/"
+        links: dict[str, bool] = {}
+        out: dict[str, str | None] = {}
+        for directory in directories:
+            base = "" if directory.startswith("/") else self._prefix
+            odd = directory.startswith(".") or "/." in directory or "//" in directory
+            for head in accumulate(directory.split("/"), "{}/{}".format):
+                if head not in links:
+                    links[head] = os.path.islink(base + head)
+                odd = odd or links[head]
+            if base and not odd:
+                continue
+            with suppress(ValueError):  # a NUL, which is in no name
+                path = (os.path.realpath(base + directory) if odd else directory) + "/"
+                name = path[len(root) : -1] if path.startswith(root) else None
+                if name != directory:
+                    out[directory] = name
+        return out
 
     def get(self, name: str) -> bytes:
         """All bytes of ``name``."""

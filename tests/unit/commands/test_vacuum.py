@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import time
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.lifetimes import HOUR, Lifetime
-from support.tables import RawTable, add, column, features, schema_string
+from support.tables import RawTable, add, column, features, remove, schema_string
 from tidegate.commands.table_names import below, hidden
 from tidegate.commands.vacuum import vacuum
 from tidegate.commands.vacuum_listing import listed, marks, ranges
@@ -229,6 +232,62 @@ def test_a_retention_below_the_tables_own_is_refused_unless_the_check_is_off(tab
     vacuum(table.log, 0, check_retention=False)
 
 
+@pytest.mark.parametrize(
+    "hours",
+    [
+        float("inf"),
+        1e300,
+        pytest.param(10**400, id="an integer beyond floats"),
+        Decimal("1e400"),
+        Decimal("Infinity"),
+        Fraction(10**400),
+        np.float32("inf"),
+    ],
+)
+def test_a_retention_beyond_all_times_keeps_everything(table: Lifetime, hours: Any) -> None:
+    name = table.orphan()
+    table.wait(100_000)
+    table.remove(0)
+    for mode in ("full", "lite"):
+        assert vacuum(table.log, hours, mode=mode).names.to_pylist() == []  # type: ignore[arg-type]
+    start = load(table.log).history(2)[1]["operationParameters"]["specifiedRetentionMillis"]
+    assert 2**61 < start < 2**63
+    assert name in table.names()
+
+
+@pytest.mark.parametrize(
+    "hours", [168, 168.0, Decimal(168), Fraction(336, 2), np.int64(168), np.float32(168)]
+)
+def test_a_retention_is_any_number(table: Lifetime, hours: Any) -> None:
+    name = table.orphan()
+    table.wait(WEEK)
+    assert vacuum(table.log, hours, dry_run=True).retention_ms == WEEK * HOUR
+    table.wait(1)
+    assert name in vacuum(table.log, hours).names.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "hours",
+    [
+        True,
+        np.True_,
+        "7",
+        1j,
+        pytest.param(-(10**400), id="an integer below floats"),
+        float("-inf"),
+        Decimal(-1),
+        Decimal("-1e-400"),
+        Decimal("NaN"),
+        Decimal("sNaN"),
+        np.float64("nan"),
+        Fraction(-1, 2),
+    ],
+)
+def test_what_is_no_number_from_0_on_is_no_retention(table: Lifetime, hours: Any) -> None:
+    with pytest.raises(RetentionTooShortError, match="from 0 on"):
+        vacuum(table.log, hours, check_retention=False)
+
+
 def test_whom_the_protocol_shuts_out_may_not_delete() -> None:
     writers = RawTable().create(protocol=features(writers=["somethingNew"]))
     with pytest.raises(ProtocolError):
@@ -433,3 +492,113 @@ def test_folders_that_stood_empty_for_the_retention_go_and_younger_ones_stay(tmp
     log = TableLog(raw.store, clock=lambda: later + (WEEK + 2) * HOUR)
     assert vacuum(log).folders == ("p=3/q=1", "p=3")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["_delta_log", "_mine", "p=2"]
+
+
+# ---------------------------------------------------------------------------- links and strange names
+
+
+def _aged(path: Path, *names: str) -> None:
+    """Files of long ago, each in its folder."""
+    for name in names:
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(b"x")
+
+
+def _later(raw: RawTable) -> TableLog:
+    later = time.time_ns() // 1_000_000 + (WEEK + 1) * HOUR
+    return TableLog(raw.store, clock=lambda: later)
+
+
+def _on_disk(path: Path, *live: str) -> RawTable:
+    """A table on a disk whose live files are there."""
+    _aged(path, *live)
+    return RawTable.on_disk(path).create(*(add(name) for name in live))
+
+
+def test_a_live_file_stays_though_a_link_gives_it_another_name(tmp_path: Path) -> None:
+    raw = _on_disk(tmp_path, "data/a.parquet")
+    (tmp_path / "latest").symlink_to("data")
+    (tmp_path / "data" / "top").symlink_to("..")
+    done = vacuum(_later(raw))
+    assert (done.names.to_pylist(), done.folders) == ([], ())
+    assert (tmp_path / "latest" / "a.parquet").exists()
+    assert (tmp_path / "data" / "top").is_symlink()
+
+
+def test_what_lies_behind_a_link_to_a_folder_stays_and_so_does_the_link(tmp_path: Path) -> None:
+    root = tmp_path / "table"
+    raw = _on_disk(root, "a.parquet")
+    _aged(root, "lost.parquet")
+    _aged(tmp_path, "elsewhere/own.parquet")
+    (root / "away").symlink_to(tmp_path / "elsewhere")
+    (root / "p=1").mkdir()
+    (root / "p=1" / "link").symlink_to(tmp_path / "elsewhere")
+    (root / "itself").symlink_to("itself")
+    (root / "one.parquet").symlink_to(tmp_path / "elsewhere" / "own.parquet")
+    done = vacuum(_later(raw))
+    assert (done.names.to_pylist(), done.folders) == (["lost.parquet", "one.parquet"], ())
+    assert (tmp_path / "elsewhere" / "own.parquet").exists()
+    assert sorted(p.name for p in root.iterdir()) == ["_delta_log", "a.parquet", "away", "itself", "p=1"]
+
+
+def test_a_live_file_that_the_log_names_through_a_link_stays_under_its_own_name_too(tmp_path: Path) -> None:
+    raw = _on_disk(tmp_path / "table", "data/b.parquet")
+    root = tmp_path / "table"
+    _aged(root, "data/a.parquet", "data/lost.parquet")
+    _aged(tmp_path, "elsewhere/c.parquet")
+    (root / "latest").symlink_to("data")
+    (root / "p=1").symlink_to(tmp_path / "elsewhere")
+    raw.commit(add("latest/a.parquet"), add("p=1/c.parquet"))
+    assert vacuum(_later(raw)).names.to_pylist() == ["data/lost.parquet"]
+    assert (root / "latest" / "a.parquet").exists()
+    assert (root / "p=1" / "c.parquet").exists()
+
+
+def test_a_table_is_vacuumed_through_a_link_to_it_as_under_its_own_name(tmp_path: Path) -> None:
+    root = tmp_path / "table"
+    raw = _on_disk(root, "a.parquet", "p=1/b.parquet")
+    (tmp_path / "link").symlink_to(root)
+    _aged(root, "lost.parquet", "own.parquet", "linked.parquet")
+    raw.commit(add(f"file:{root}/own.parquet"), add(f"file:{tmp_path}/link/linked.parquet"))
+    for place in (root, tmp_path / "link"):
+        assert vacuum(_later(RawTable.on_disk(place)), dry_run=True).names.to_pylist() == ["lost.parquet"]
+    assert vacuum(_later(RawTable.on_disk(tmp_path / "link"))).count == 1
+    assert not (root / "lost.parquet").exists()
+
+
+def test_neither_the_log_nor_an_inventory_leads_behind_a_link(tmp_path: Path) -> None:
+    raw = _on_disk(tmp_path, "data/a.parquet", "data/b.parquet")
+    (tmp_path / "latest").symlink_to("data")
+    raw.commit(remove("data/b.parquet"), remove("latest/a.parquet"))
+    names = ["latest/a.parquet", "data/b.parquet"]
+    inventory = pa.table(
+        {"path": names, "length": [1, 1], "isDir": [False, False], "modificationTime": [0, 0]}
+    )
+    for more in ({"mode": "lite"}, {"inventory": inventory}):
+        assert vacuum(_later(raw), dry_run=True, **more).names.to_pylist() == ["data/b.parquet"]  # type: ignore[arg-type]
+
+
+def test_a_file_whose_name_is_no_text_is_left_alone(tmp_path: Path) -> None:
+    raw = _on_disk(tmp_path, "a.parquet")
+    _aged(tmp_path, "lost.parquet", "sub/lost.parquet")
+    strange = [os.fsencode(tmp_path) + b"/" + name for name in (b"sub/\xff.parquet", b"\xfe/\xff.parquet")]
+    strange.append(os.fsencode(tmp_path) + b"/p=1/\xff.parquet")
+    try:
+        for path in strange:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb"):
+                pass
+    except OSError:
+        pytest.skip("this file system has no such names")
+    raw.commit(add("%FF.parquet"), add(f"file:{tmp_path}/%FF.parquet"), remove("sub/%FF.parquet"))
+    for mode in ("lite", "full"):
+        done = vacuum(_later(raw), mode=mode)  # type: ignore[arg-type]
+        assert done.folders == ()
+    assert done.names.to_pylist() == ["lost.parquet", "sub/lost.parquet"]
+    assert all(os.path.exists(path) for path in strange)
+    assert (tmp_path / "a.parquet").exists()
+
+
+def test_a_path_of_the_log_that_is_no_text_stays_as_it_is_written() -> None:
+    paths = pa.array(["%FF.parquet", "file:/data/t/%FF", "%C3%A9"])
+    assert below("/data/t", paths).to_pylist() == ["%FF.parquet", "file:/data/t/%FF", "é"]

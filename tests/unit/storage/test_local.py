@@ -431,3 +431,38 @@ def test_what_lies_in_a_directory_is_told_apart_at_one_look(tmp_path: Path) -> N
     below = store.entries("a")
     assert ([f.name for f in below.files], [f.name for f in below.folders]) == (["a/y"], ["a/b"])
     assert store.entries("missing") == store.entries("x") == ([], [], [])
+
+
+def test_a_link_that_leads_nowhere_does_not_keep_its_directory_from_being_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"123")
+    (tmp_path / "itself").symlink_to(tmp_path / "itself")
+    found = LocalStore(tmp_path).entries("")
+    assert ([f.name for f in found.files], found.folders, found.linked) == (["x"], [], [])
+
+
+def test_directories_behind_links_are_told_by_the_names_they_have_without(tmp_path: Path) -> None:
+    root = tmp_path / "table"
+    (root / "data" / "p=1").mkdir(parents=True)
+    (tmp_path / "outside" / "q").mkdir(parents=True)
+    (root / "latest").symlink_to("data")
+    (root / "data" / "top").symlink_to("..")
+    (root / "away").symlink_to(tmp_path / "outside")
+    (tmp_path / "alias").symlink_to(root)
+    where_they_say = ["", "data", "data/p=1", "missing/p", ".p=1", "data/.h"]
+    elsewhere = {
+        "latest": "data",
+        "latest/p=1": "data/p=1",
+        "latest/top": "",
+        "away/q": None,
+        "../table/data": "data",
+        f"{tmp_path}/alias/data": "data",
+        f"{root}/latest": "data",
+        f"{tmp_path}/outside": None,
+    }
+    for place in (root, tmp_path / "alias"):
+        assert LocalStore(place).moved([*where_they_say, *elsewhere]) == elsewhere
+
+
+def test_directories_with_impossible_names_are_nowhere(tmp_path: Path) -> None:
+    long, null = "/" + "a/" * 3000, "/a\0b"
+    assert LocalStore(tmp_path).moved(["a\0b", long[1:], null, long]) == {null: None, long: None}
