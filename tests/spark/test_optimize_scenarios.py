@@ -227,6 +227,25 @@ def test_clustering_grows_cubes_and_leaves_those_of_other_columns_to_a_full_one(
     assert rows(table) == sorted((i, i) for i in range(4) for _ in range(3))
 
 
+def test_clustering_lasts_as_long_as_its_columns_where_the_schema_is_overwritten(
+    spark: SparkSession, table: str, rows: Rows
+) -> None:
+    spark.sql(f"CREATE TABLE delta.`{table}` (a long, b long) USING delta CLUSTER BY (a)")
+
+    def overwritten(columns: str, *partition_by: str) -> tuple[list[str], list[str]]:
+        writer = spark.sql(f"SELECT {columns}").write.format("delta").mode("overwrite")
+        writer.option("overwriteSchema", "true").partitionBy(*partition_by).save(table)
+        found = spark.sql(f"DESCRIBE DETAIL delta.`{table}`").collect()[0]
+        return found["clusteringColumns"], found["partitionColumns"]
+
+    assert overwritten("1L AS a, 'x' AS c") == (["a"], [])
+    assert overwritten("1L AS b, 'x' AS c") == ([], [])
+    spark.sql(f"ALTER TABLE delta.`{table}` CLUSTER BY (b)")
+    assert overwritten("1L AS a, 2L AS b", "a") == ([], ["a"])
+    spark.sql(f"OPTIMIZE delta.`{table}`")
+    assert rows(table) == [(1, 2)]
+
+
 def test_cubes_are_cut_at_their_size_and_their_rows_lie_along_a_curve(
     spark: SparkSession, table: str, rows: Rows
 ) -> None:

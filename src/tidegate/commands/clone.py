@@ -17,11 +17,12 @@ import pyarrow.compute as pc
 
 from tidegate import properties as props
 from tidegate.commands import clustering
+from tidegate.commands.create import boundary_of, end_of_clustering
 from tidegate.commands.removes import with_data_change
 from tidegate.commands.retention import check_retention
 from tidegate.errors import MaintenanceRefusedError, OptionError, TableExistsError
 from tidegate.files.deletion_vectors import relative_name
-from tidegate.files.paths import encode_path, location
+from tidegate.files.paths import encode_location, encode_path, location
 from tidegate.log.actions import Action
 from tidegate.log.columns import DV_TYPE
 from tidegate.log.history import version_at
@@ -151,7 +152,8 @@ def _commit(
 ) -> Committed:
     registry = transaction.log.registry
     now = transaction.log.clock()
-    there = None if transaction.snapshot is None else transaction.snapshot.metadata
+    replaced = transaction.snapshot
+    there = None if replaced is None else replaced.metadata
     metadata = msgspec.structs.replace(
         metadata,
         id=str(uuid.uuid4()) if there is None else there.id,
@@ -162,11 +164,14 @@ def _commit(
     actions = list(domains)
     # A clone is no append, also where it makes a table: what is there decides whether it may be made.
     transaction.read_table()
-    if transaction.snapshot is not None:
-        held = transaction.snapshot.protocol
+    if replaced is not None:
         if protocol is not None:
-            transaction.update_protocol(held.merge(protocol, rules=registry.rules))
-        transaction.update_metadata(metadata)
+            transaction.update_protocol(replaced.protocol.merge(protocol, rules=registry.rules))
+        transaction.update_metadata(
+            metadata.with_configuration({**metadata.configuration, **boundary_of(replaced.metadata)})
+        )
+        # The columns of the source take the place of the table's own, be they none.
+        actions = actions or end_of_clustering(replaced)
     elif protocol is None:
         transaction.update_metadata(metadata)
     else:
@@ -252,7 +257,7 @@ def cloned_metadata(source: Metadata, overrides: Mapping[str, str]) -> Metadata:
 def absolute(snapshot: Snapshot) -> pa.Table:
     """The live files with absolute paths, their deletion vectors too."""
     files = snapshot.files()
-    root = _encoded(snapshot.url).rstrip("/")
+    root = encode_location(snapshot.url).rstrip("/")
     paths = files.column("path").combine_chunks() if files.num_rows else pa.array([], pa.string())
     elsewhere = pc.match_substring_regex(paths, r"^/|^[A-Za-z][A-Za-z0-9+.-]*:")
     joined = pc.binary_join_element_wise(pa.scalar(root), paths, "/")
@@ -260,15 +265,6 @@ def absolute(snapshot: Snapshot) -> pa.Table:
     files = _set(files, "deletionVector", _absolute_vectors(files.column("deletionVector"), root))
     # To the clone its rows are as old as itself: the source's versions are none of its own.
     return _set(files, "defaultRowCommitVersion", pa.nulls(files.num_rows, pa.int64()))
-
-
-def _encoded(url: str) -> str:
-    """The address of a table as the beginning of paths in a log."""
-    if url.startswith("/"):
-        return f"file:{encode_path(url)}"
-    scheme, mark, rest = url.partition("://")
-    authority, slash, path = rest.partition("/")
-    return f"{scheme}{mark}{authority}{slash}{encode_path(path)}"
 
 
 def _absolute_vectors(vectors: pa.ChunkedArray, root: str) -> pa.Array:

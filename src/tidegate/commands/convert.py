@@ -30,7 +30,13 @@ from tidegate.errors import (
     TidegateError,
 )
 from tidegate.files import partitions
-from tidegate.files.paths import HIVE_DEFAULT_PARTITION, encode_path, location, unescape_path_name
+from tidegate.files.paths import (
+    HIVE_DEFAULT_PARTITION,
+    encode_location,
+    encode_path,
+    location,
+    unescape_path_name,
+)
 from tidegate.log.actions import Add
 from tidegate.log.columns import ADD_SCHEMA, to_batch
 from tidegate.log.table_log import TableLog
@@ -169,7 +175,7 @@ def read_folder(
     _refuse_filled(data, [(f.name, schema) for f, _, (_, schema) in read], log.url)
     schema = _with_partitions(data, partition_schema)
     texts = _texts([metadata for _, _, (metadata, _) in read], schema, partition_schema, how)
-    root = encode_path(location(log.url)).replace("file%3A", "file:", 1) if absolute else ""
+    root = encode_location(log.url).rstrip("/")
     adds = [
         Add(
             path=f"{root}/{encode_path(file.name)}" if absolute else encode_path(file.name),

@@ -36,6 +36,7 @@ from tidegate.schema.columns import (
     default_columns,
     generated_columns,
     identity_columns,
+    is_long,
     unenforced_not_null,
     users_metadata,
     without_unenforced,
@@ -281,7 +282,7 @@ def replace_metadata(
 ) -> None:
     """New metadata for a table that stands: its features stay, unless ``lowers_protocol`` lets them go.
 
-    Its column ids are never given again.
+    Its column ids are never given again, and its older versions stay as protected as they are.
     """
     clustering.refuse_partitions(snapshot, metadata)
     registry = snapshot.log.registry
@@ -299,9 +300,23 @@ def replace_metadata(
     if mapping_mode(metadata) != "none" and mapping_mode(before) != "none":
         highest = properties.COLUMN_MAPPING_MAX_ID.key
         configuration[highest] = before.configuration.get(highest, "0")
-    metadata = metadata.with_configuration(configuration)
+    metadata = metadata.with_configuration({**configuration, **boundary_of(before)})
     created = snapshot.log.clock()
     transaction.update_metadata(msgspec.structs.replace(metadata, created_time=created))
+
+
+def boundary_of(replaced: Metadata) -> dict[str, str]:
+    """The boundary of protected versions, which those of a table that is replaced keep."""
+    key = properties.REQUIRE_CHECKPOINT_PROTECTION_BEFORE.key
+    return {key: replaced.configuration[key]} if key in replaced.configuration else {}
+
+
+def end_of_clustering(replaced: Snapshot) -> list[Action]:
+    """What ends the clustering of a table that is replaced, if it has any."""
+    found = replaced.domains.get(clustering.DOMAIN)
+    if found is None or not replaced.protocol.supports("domainMetadata"):
+        return []
+    return [msgspec.structs.replace(found, removed=True)]
 
 
 def _check_schema(schema: StructType, partition_by: Sequence[str]) -> None:
@@ -338,6 +353,12 @@ def _check_schema(schema: StructType, partition_by: Sequence[str]) -> None:
             raise SchemaInvalidError(
                 f"The identity column {identity.name} has the step 0, so it would number nothing.",
                 errorClass="DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP",
+            )
+        if not (is_long(identity.start) and is_long(identity.step)):
+            raise SchemaInvalidError(
+                f"The identity column {identity.name} starts with {identity.start} and goes in steps of "
+                f"{identity.step}; both must fit into a bigint.",
+                errorClass="ARITHMETIC_OVERFLOW",
             )
         if identity.name.lower() in partitions:
             raise SchemaInvalidError(

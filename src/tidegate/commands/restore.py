@@ -34,7 +34,8 @@ from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.metadata import Metadata
 from tidegate.opening import milliseconds
-from tidegate.schema.columns import identity_columns, with_high_water_mark
+from tidegate.schema.columns import IdentityColumn, identity_columns, with_high_water_mark
+from tidegate.schema.mapping import mapping_mode, physical_name
 from tidegate.schema.types import StructType
 from tidegate.transaction.pending import Operation
 
@@ -197,23 +198,39 @@ def restored_metadata(now: Metadata, then: Metadata, *, tracks_rows: bool = Fals
     for key in _NAMED_ONCE:
         if tracks_rows and key in now.configuration:
             configuration.setdefault(key, now.configuration[key])
-    schema = _with_marks(then.schema, now.schema)
+    schema = _with_marks(then, now)
     metadata = then.with_configuration(configuration)
     return metadata if schema == then.schema else metadata.with_schema(schema)
 
 
-def _with_marks(then: StructType, now: StructType) -> StructType:
-    """Identity columns go on where they are: a number that was given out is never given again."""
-    marks = {c.name.lower(): c for c in identity_columns(now)}
-    for column in identity_columns(then):
-        current = marks.get(column.name.lower())
+def _with_marks(then: Metadata, now: Metadata) -> StructType:
+    """Identity columns go on where they are: a number that was given out is never given again.
+
+    A column may have had another name then, but for the one that files know it by; where mapping went
+    since, or came back, its own name is all there is. One that counted otherwise gave out other numbers.
+    """
+    schema = then.schema
+    columns = identity_columns(now.schema)
+    by_name = {c.name.lower(): c for c in columns}
+    by_file_name = {_in_files(now, c): c for c in columns}
+    for column in identity_columns(schema):
+        current = by_file_name.get(_in_files(then, column)) or by_name.get(column.name.lower())
         if current is None or current.high_water_mark is None:
+            continue
+        if (current.start, current.step) != (column.start, column.step):
             continue
         known = column.high_water_mark
         ahead = max if column.step > 0 else min
         mark = current.high_water_mark if known is None else ahead(known, current.high_water_mark)
-        then = with_high_water_mark(then, column.name, mark)
-    return then
+        schema = with_high_water_mark(schema, column.name, mark)
+    return schema
+
+
+def _in_files(metadata: Metadata, column: IdentityColumn) -> str:
+    """The name that data files know a column by, which no rename changes."""
+    field = metadata.schema.field(column.name)
+    assert field is not None
+    return physical_name(field, mapping_mode(metadata)).lower()
 
 
 def restored_domains(now: Snapshot, then: Snapshot) -> list[DomainMetadata]:

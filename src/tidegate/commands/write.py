@@ -17,17 +17,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from tidegate.commands import dynamic, replace, rows
+from tidegate.commands import clustering, dynamic, replace, rows
 from tidegate.commands.auto_compact import after_write
+from tidegate.commands.create import end_of_clustering
 from tidegate.commands.evolution import check_dependents, widening
 from tidegate.commands.merge.source import Source
 from tidegate.commands.once import Once
 from tidegate.commands.options import WRITE, Options, table_properties
 from tidegate.commands.removes import with_data_change
 from tidegate.errors import MetadataChangedException, OptionError, SchemaInvalidError, TableExistsError
+from tidegate.files.stats import has_bounds
+from tidegate.log.actions import Action
 from tidegate.log.snapshot import Snapshot
 from tidegate.metadata import Metadata
 from tidegate.schema.columns import filled_columns
+from tidegate.schema.paths import Path
 from tidegate.schema.types import StructType
 from tidegate.spark.confs import log_at
 from tidegate.spark.scan.origins import reads_newest
@@ -185,8 +189,9 @@ class _Write:
             return None
         overwrite = self.mode == "overwrite" and exists
         data = schema_of(self.frame)
+        changes: list[Action] = []
         if exists:
-            _evolve(self.frame.sparkSession, transaction, data, given, partition_by, overwrite)
+            changes = _evolve(self.frame.sparkSession, transaction, data, given, partition_by, overwrite)
         else:
             _create(transaction, data, partition_by, properties)
         self._check_partitions()
@@ -215,7 +220,7 @@ class _Write:
         if not given.flag("dataChange", True):
             adds, removes = with_data_change(adds, False), with_data_change(removes, False)
         done = transaction.commit_if_needed(
-            self.once.actions(transaction),
+            [*self.once.actions(transaction), *changes],
             operation or self._operation(overwrite, partition_by or ()),
             adds=adds,
             removes=removes,
@@ -355,17 +360,21 @@ def _evolve(
     given: Options,
     partition_by: Sequence[str] | None,
     overwrite: bool,
-) -> None:
-    """Change the table's schema where an option asks for it; refuse a partitioning that differs."""
+) -> list[Action]:
+    """Change the table's schema where an option asks for it; refuse a partitioning that differs.
+
+    What else the commit must say of the columns is returned.
+    """
     metadata = transaction.metadata
     if given.flag("overwriteSchema") and overwrite:
         wanted = _in_case(data, partition_by or ())
         check_columns(data, wanted)
         check_storable(data, wanted)
         changed = msgspec.structs.replace(metadata, schema_string=data.to_json(), partition_columns=wanted)
-        if changed != metadata:
-            transaction.update_metadata(changed)
-        return
+        if changed == metadata:
+            return []
+        transaction.update_metadata(changed)
+        return _clustering_after(transaction)
     if partition_by is not None and [c.lower() for c in partition_by] != [
         c.lower() for c in metadata.partition_columns
     ]:
@@ -386,6 +395,25 @@ def _evolve(
     filled = filled_columns(metadata.schema)
     others = [f for f in metadata.schema.fields if f.name in filled and data.field(f.name) is None]
     check_columns(StructType((*data.fields, *others)), metadata.partition_columns)
+    return []
+
+
+def _clustering_after(transaction: Transaction) -> list[Action]:
+    """What becomes of the clustering with new columns: it lasts where all of its own are among them.
+
+    Said also where nothing changes: columns may have other names in files, and whoever chooses others
+    meanwhile knows nothing of the new ones.
+    """
+    before, after = transaction.snapshot, transaction.metadata
+    if before is None or not clustering.is_clustered(before):
+        return []
+    columns: list[Path] = []
+    for path in clustering.clustering_columns(before):
+        found = after.schema.resolve(path)
+        if found is None or not has_bounds(found[1].type) or found[0] not in clustering.indexed(after):
+            return end_of_clustering(before)
+        columns.append(found[0])
+    return end_of_clustering(before) if after.partition_columns else [clustering.domain(after, columns)]
 
 
 def write_metrics(adds: pa.Table, removes: pa.Table | None) -> dict[str, str]:

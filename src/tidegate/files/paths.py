@@ -46,6 +46,15 @@ def encode_path(path: str) -> str:
     return quote(path, safe=_SAFE)
 
 
+def encode_location(url: str) -> str:
+    """A table's address as the beginning of paths in a log."""
+    if url.startswith("/"):
+        return f"file:{encode_path(url)}"
+    scheme, mark, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}{mark}{authority}{slash}{encode_path(path)}"
+
+
 def decode_path(path: str) -> str:
     """The path that ``add.path`` stands for."""
     return unquote(path, errors="surrogateescape")

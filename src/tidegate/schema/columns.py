@@ -195,6 +195,11 @@ def _invariant_sql(path: Path, rule: Any) -> str:
     return sql
 
 
+def is_long(value: int) -> bool:
+    """Whether a column of longs holds the value."""
+    return -(1 << 63) <= value < 1 << 63
+
+
 def _has_identity(f: StructField) -> bool:
     parts = (IDENTITY_START, IDENTITY_STEP, IDENTITY_ALLOW_EXPLICIT)
     present = [p for p in parts if f.metadata.get(p) is not None]

@@ -16,9 +16,14 @@ from tidegate.commands.clustering import PROVIDER, cube_tags, own_columns, to_cl
 from tidegate.commands.create import Definition, check_same, create
 from tidegate.commands.detail import detail
 from tidegate.commands.optimize_metrics import clustering_stats
-from tidegate.errors import TidegateError
-from tidegate.log.snapshot import load
+from tidegate.commands.options import WRITE, Options
+from tidegate.commands.removes import as_removes
+from tidegate.commands.write import _evolve
+from tidegate.errors import ConcurrentTransactionException, TidegateError
+from tidegate.log.snapshot import Snapshot, load
+from tidegate.log.table_log import TableLog
 from tidegate.schema.types import StructType, parse_schema
+from tidegate.transaction.transaction import Transaction
 
 COLUMNS = frozenset({'["a","s.`x.y`"]', '["`col-1`","`col-2`"]'})
 VECTOR = pa.struct([("cardinality", pa.int64())])
@@ -186,3 +191,86 @@ def test_odd_names_are_quoted_as_delta_spark_quotes_them() -> None:
     assert detail(snapshot)["clusteringColumns"] == ["`b-c`", "s.`x.y`"]
     assert own_columns(snapshot) == {'["`b-c`","s.`x.y`"]'}
     assert snapshot.partition_columns == ()
+
+
+# ---------------------------------------------------------------------------- schemas that are overwritten
+
+
+def _overwrite(
+    transaction: Transaction, schema: StructType, partition_by: list[str] | None = None
+) -> Snapshot:
+    """What a write with overwriteSchema commits, but for its rows."""
+    session: Any = None
+    given = Options({"overwriteSchema": "true"}, WRITE)
+    actions = _evolve(session, transaction, schema, given, partition_by, True)
+    return transaction.commit(actions, removes=as_removes(transaction.files(), 0)).snapshot
+
+
+def _clustered(**properties: str) -> TableLog:
+    log = RawTable().log
+    given = {k.replace("__", "."): v for k, v in properties.items()}
+    create(log, Definition(_schema(), cluster_by=["`b-c`", "s.`x.y`"], properties=given))
+    return log
+
+
+def _without(*names: str) -> StructType:
+    return StructType(tuple(f for f in _schema().fields if f.name not in names))
+
+
+FLAT = StructType(tuple(f.with_name("B-C") if f.name == "b-c" else f for f in _schema().fields))
+PLAIN = parse_schema(schema_string(column("a"), column("b-c", "boolean"), column("s", "string")))
+
+
+@pytest.mark.parametrize(
+    ("schema", "partition_by"),
+    [
+        (_schema(), ["a"]),
+        (_schema(), ["b-c"]),
+        (_without("b-c"), None),
+        (_without("s"), None),
+        # Columns by the same names that no table is clustered by.
+        (PLAIN, None),
+    ],
+)
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_clustering_ends_where_the_schema_is_overwritten_by_one_that_cannot_have_it(
+    schema: StructType, partition_by: list[str] | None, mode: str
+) -> None:
+    log = _clustered(delta__columnMapping__mode=mode)
+    done = _overwrite(Transaction.begin(log), schema, partition_by)
+    for snapshot in (done, load(log)):
+        assert detail(snapshot)["clusteringColumns"] == []
+        assert snapshot.partition_columns == tuple(partition_by or ())
+        assert "delta.clustering" not in snapshot.domains
+    if not partition_by:
+        cluster_by(log, ["a"])
+        assert detail(load(log))["clusteringColumns"] == ["a"]
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_clustering_lasts_where_the_schema_is_overwritten_by_one_with_all_its_columns(mode: str) -> None:
+    log = _clustered(delta__columnMapping__mode=mode)
+    before = own_columns(load(log))
+    snapshot = _overwrite(Transaction.begin(log), _without("a", "yes"))
+    assert snapshot.schema.names == ("b-c", "s")
+    assert detail(snapshot)["clusteringColumns"] == ["`b-c`", "s.`x.y`"]
+    # New columns have new names in files, which the table is to be clustered by from here on.
+    assert (own_columns(snapshot) == before) == (mode == "none")
+    assert detail(_overwrite(Transaction.begin(log), FLAT))["clusteringColumns"] == ["`B-C`", "s.`x.y`"]
+
+
+def test_a_table_clustered_by_nothing_is_partitioned_by_an_overwrite_and_stays_as_it_is_otherwise() -> None:
+    log = _clustered()
+    cluster_by(log, [])
+    domains = load(log).domains
+    assert _overwrite(Transaction.begin(log), _without("a")).domains == domains
+    assert _overwrite(Transaction.begin(log), _schema(), ["a"]).domains == {}
+
+
+def test_columns_that_are_chosen_while_the_schema_is_overwritten_are_a_conflict() -> None:
+    log = _clustered()
+    late = Transaction.begin(log)
+    cluster_by(log, ["a"])
+    with pytest.raises(ConcurrentTransactionException):
+        _overwrite(late, _without("a"))
+    assert detail(load(log))["clusteringColumns"] == ["a"]

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import tidegate
-from tidegate.commands.convert import Known, Reading, convert_folder
+from tidegate.commands.convert import Known, Reading, clone_parquet, convert_folder
 from tidegate.errors import DataFileCorruptError, OptionError, SchemaInvalidError
-from tidegate.files.paths import partition_directory
+from tidegate.files.paths import DataPath, partition_directory, resolve_path
+from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
-from tidegate.schema.types import INTEGER, STRING, StructField, StructType
+from tidegate.schema.types import INTEGER, LONG, STRING, StructField, StructType
+from tidegate.storage.memory import MemoryStore
 
 PART = StructType((StructField("part", STRING),))
 
@@ -177,3 +181,66 @@ def test_a_default_that_older_files_do_not_hold_is_refused_and_nothing_is_made(t
     assert not (tmp_path / "_delta_log").exists()
     (tmp_path / "old.parquet").unlink()
     assert convert_folder(TableLog.at(tmp_path), known=known) == 1
+
+
+# ---------------------------------------------------------------------------- names in another case
+
+
+def _stats(path: Path) -> dict[str, Any]:
+    files = tidegate.open(path).files()
+    texts = zip(*(files.column(c).to_pylist() for c in ("path", "stats")), strict=True)
+    return {name: json.loads(text) for name, text in texts}
+
+
+def test_no_file_is_skipped_because_it_spells_a_column_in_another_case(tmp_path: Path) -> None:
+    _file(tmp_path / "a.parquet", id=pa.array([1, 2, 3]), s=pa.array([{"x": 1}] * 3))
+    _file(tmp_path / "b.parquet", ID=pa.array([4, 5, 6]), S=pa.array([{"X": 7}] * 3))
+    convert_folder(TableLog.at(tmp_path))
+    assert _stats(tmp_path)["b.parquet"] == {
+        "numRecords": 3,
+        "minValues": {"id": 4, "s": {"x": 7}},
+        "maxValues": {"id": 6, "s": {"x": 7}},
+        "nullCount": {"id": 0, "s": {"x": 0}},
+    }
+    table = tidegate.open(tmp_path)
+    for condition in ("id = 5", "s.x = 7", "id > 3 AND id IS NOT NULL"):
+        assert table.files(condition).column("path").to_pylist() == ["b.parquet"], condition
+
+
+def test_of_a_column_that_a_file_has_in_several_cases_nothing_is_said(tmp_path: Path) -> None:
+    _file(tmp_path / "a.parquet", Id=pa.array([1]), ID=pa.array([2]), n=pa.array([3]))
+    schema = StructType((StructField("id", LONG), StructField("n", LONG)))
+    convert_folder(TableLog.at(tmp_path), known=Known("t", schema))
+    assert _stats(tmp_path)["a.parquet"] == {
+        "numRecords": 1,
+        "minValues": {"n": 3},
+        "maxValues": {"n": 3},
+        "nullCount": {"n": 0},
+    }
+    assert all(tidegate.open(tmp_path).files(c).num_rows == 1 for c in ("id = 2", "id IS NULL", "id = 7"))
+
+
+# ---------------------------------------------------------------------------- shallow clones
+
+
+@pytest.mark.parametrize(
+    "url", ["s3://b/a b%20c", "memory://m/a b%20c", "abfss://c@a.dfs.core.windows.net/t"]
+)
+def test_the_files_of_a_clone_of_a_parquet_folder_are_found_in_its_store(url: str) -> None:
+    data = io.BytesIO()
+    pq.write_table(pa.table({"id": [1]}), data)
+    source = MemoryStore(url=url)
+    source.put("part=x y/a.parquet", data.getvalue())
+    target = TableLog(MemoryStore())
+    clone_parquet(TableLog(source), target)
+    (path,) = load(target).files().column("path").to_pylist()
+    assert " " not in path
+    assert resolve_path(path) == DataPath(f"{url}/part=x y/a.parquet", absolute=True)
+
+
+def test_the_files_of_a_clone_of_a_parquet_folder_are_found_on_a_disk(tmp_path: Path) -> None:
+    _file(tmp_path / "a b" / "c.parquet", id=pa.array([1]))
+    target = TableLog(MemoryStore())
+    clone_parquet(TableLog.at(tmp_path / "a b"), target)
+    (path,) = load(target).files().column("path").to_pylist()
+    assert path == f"file:{tmp_path}/a%20b/c.parquet"

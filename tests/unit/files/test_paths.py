@@ -84,6 +84,21 @@ def test_absolute_paths_are_told_apart(path: str, name: str) -> None:
     assert paths.resolve_path(path) == paths.DataPath(name, absolute=True)
 
 
+@pytest.mark.parametrize(
+    ("url", "encoded"),
+    [
+        ("/data/a b:c", "file:/data/a%20b%3Ac"),
+        ("s3://bucket/a b%20c", "s3://bucket/a%20b%2520c"),
+        ("memory://m/t", "memory://m/t"),
+        ("abfss://c@a.dfs.core.windows.net/t", "abfss://c@a.dfs.core.windows.net/t"),
+        ("gs://bucket", "gs://bucket"),
+    ],
+)
+def test_a_tables_address_begins_the_paths_of_its_files(url: str, encoded: str) -> None:
+    assert paths.encode_location(url) == encoded
+    assert paths.resolve_path(f"{encoded}/x") == paths.DataPath(f"{url}/x", absolute=True)
+
+
 def test_a_colon_in_a_first_segment_is_no_scheme_once_encoded() -> None:
     assert paths.resolve_path(paths.encode_path("a:b")) == paths.DataPath("a:b")
 

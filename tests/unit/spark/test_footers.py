@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -134,3 +135,35 @@ def test_only_columns_that_lack_something_are_read() -> None:
     lacking = {COLUMNS[i].path[0] for i in found.missing}
     assert lacking == {"x", "map", "s"}
     assert 0 < found.bytes < 2000
+
+
+# ---------------------------------------------------------------------------- spelled in another case
+
+
+@pytest.mark.parametrize(
+    ("file", "path", "told"),
+    [
+        ({"ID": 4}, ("id",), (0, 4, 4)),
+        ({"id": 4, "ID": 5}, ("id",), (0, 4, 4)),
+        ({"Id": 4, "ID": 5}, ("id",), (None, None, None)),
+        ({"other": 4}, ("id",), (1, None, None)),
+        ({"S": {"X": 4}}, ("s", "x"), (0, 4, 4)),
+        ({"s": {"X": 4}}, ("s", "x"), (0, 4, 4)),
+        ({"S": {"X": 4, "x": 5}}, ("s", "x"), (None, None, None)),
+        ({"S": {"X": 4, "x": 5}}, ("S", "x"), (0, 5, 5)),
+        ({"S": {"X": 4, "xx": 5}}, ("s", "y"), (1, None, None)),
+        ({"s": {"y": 4}, "S": {"X": 5}}, ("s", "x"), (None, None, None)),
+        ({"s": {"y": 4}, "S": {"z": 5}}, ("s", "x"), (None, None, None)),
+    ],
+)
+def test_a_column_is_found_in_any_case_unless_several_could_be_it(
+    file: dict[str, Any], path: tuple[str, ...], told: tuple[Any, ...]
+) -> None:
+    metadata = pq.read_metadata(_file(pa.Table.from_pylist([file])))
+    row = of_footer(metadata, [Column(path, pa.int64())], any_case=True).row
+    assert (row.get("n0"), row.get("l0"), row.get("h0")) == told
+
+
+def test_a_file_of_our_own_spells_its_columns_as_the_table_does() -> None:
+    metadata = pq.read_metadata(_file(pa.table({"ID": [4]})))
+    assert of_footer(metadata, [Column(("id",), pa.int64())]).row == {"rows": 1, "n0": 1}

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from tidegate.spark.write.bounds import Column, Statistics
 
+Path = tuple[str, ...]
 _PER_MICROSECOND = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
 
 
@@ -44,13 +45,24 @@ class Footer(NamedTuple):
 # ---------------------------------------------------------------------------- footers
 
 
-def of_footer(metadata: pq.FileMetaData, columns: Sequence[Column]) -> Footer:
-    """Row count, null counts and bounds as far as the footer knows them for certain."""
+def of_footer(metadata: pq.FileMetaData, columns: Sequence[Column], *, any_case: bool = False) -> Footer:
+    """Row count, null counts and bounds as far as the footer knows them for certain.
+
+    With ``any_case`` a file that others wrote may spell a column in another case: then it is found as Spark's
+    reader finds it, and nothing is said of a column that several could be.
+    """
     leaves = _leaves(metadata)
     row: dict[str, Any] = {"rows": metadata.num_rows}
     missing, size = [], 0
+    strays = any_case and any(c.path not in leaves for c in columns)
+    spellings = _spellings(leaves) if strays else {}
     for i, column in enumerate(columns):
         leaf = leaves.get(column.path)
+        if leaf is None and strays:
+            found = _spelled(spellings, column.path)
+            if len(found) > 1:
+                continue
+            leaf = leaves[found[0]] if found else None
         if leaf is None:
             row[f"n{i}"] = metadata.num_rows
             continue
@@ -65,16 +77,16 @@ def of_footer(metadata: pq.FileMetaData, columns: Sequence[Column]) -> Footer:
     return Footer(row, missing, size)
 
 
-def _leaves(metadata: pq.FileMetaData) -> dict[tuple[str, ...], _Leaf]:
+def _leaves(metadata: pq.FileMetaData) -> dict[Path, _Leaf]:
     """Every field of the file that is no part of an array or a map, by its path.
 
     Parquet's columns are the leaves of the schema in order, so they are counted, not looked up: a dot in a
     name would make two of them look alike.
     """
-    out: dict[tuple[str, ...], _Leaf] = {}
+    out: dict[Path, _Leaf] = {}
     at = 0
 
-    def visit(path: tuple[str, ...], kind: pa.DataType) -> None:
+    def visit(path: Path, kind: pa.DataType) -> None:
         nonlocal at
         first = at
         if pa.types.is_struct(kind):
@@ -87,6 +99,25 @@ def _leaves(metadata: pq.FileMetaData) -> dict[tuple[str, ...], _Leaf]:
     for field in metadata.schema.to_arrow_schema():
         visit((field.name,), field.type)
     return out
+
+
+def _spellings(paths: Iterable[Path]) -> dict[Path, list[Path]]:
+    """The fields of a file by their paths in small letters."""
+    out: dict[Path, list[Path]] = {}
+    for path in paths:
+        out.setdefault(tuple(part.lower() for part in path), []).append(path)
+    return out
+
+
+def _spelled(spellings: dict[Path, list[Path]], path: Path) -> list[Path]:
+    """The fields that differ from ``path`` by case alone; if a struct above is there twice, those structs."""
+    lower = tuple(part.lower() for part in path)
+    found: list[Path] = []
+    for depth in range(1, len(lower) + 1):
+        found = spellings.get(lower[:depth], [])
+        if len(found) != 1:
+            break
+    return found
 
 
 def _width(kind: pa.DataType) -> int:

@@ -86,9 +86,9 @@ def wire_fields(columns: tuple[Column, ...]) -> list[pa.Field]:
 
 
 def of_footers(metadatas: Sequence[pq.FileMetaData], leaves: Leaves, *, tight: bool) -> list[str]:
-    """The statistics of files as JSON, by what their footers alone say."""
+    """The statistics of files that others wrote as JSON, by what their footers alone say."""
     columns = _columns(leaves)
-    rows = [footers.of_footer(m, columns).row for m in metadatas]
+    rows = [footers.of_footer(m, columns, any_case=True).row for m in metadatas]
     found: list[str] = spelled(as_table(rows, columns), leaves, PREFIX_LENGTH, tight=tight).to_pylist()
     return found
 
