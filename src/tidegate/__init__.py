@@ -18,7 +18,7 @@ from tidegate.transaction.transaction import Committed, Transaction
 
 if TYPE_CHECKING:
     from tidegate.commands.views import view
-    from tidegate.doors import disable, enable
+    from tidegate.doors import configure_spark_with_delta_pip, disable, enable
     from tidegate.spark.scan.metrics import scan_metrics
     from tidegate.spark.session import session
     from tidegate.table.builder import DeltaTableBuilder, IdentityGenerator
@@ -42,6 +42,7 @@ __all__ = [
     "TidegateError",
     "Transaction",
     "__version__",
+    "configure_spark_with_delta_pip",
     "disable",
     "enable",
     "open",
@@ -58,6 +59,7 @@ _ON_SPARK = {
     "DeltaTableBuilder": "tidegate.table.builder",
     "IdentityGenerator": "tidegate.table.builder",
     "IndexTable": "tidegate.table.index",
+    "configure_spark_with_delta_pip": "tidegate.doors",
     "disable": "tidegate.doors",
     "enable": "tidegate.doors",
     "scan_metrics": "tidegate.spark.scan.metrics",

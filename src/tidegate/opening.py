@@ -17,6 +17,7 @@ from os import PathLike
 from tidegate.errors import NotATableError, OptionError, TimestampOutOfRangeError
 from tidegate.log.dialect import DELTA, DIALECTS, INDEX, Dialect
 from tidegate.log.history import version_at
+from tidegate.log.moments import moment_of
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.storage.local import LocalStore
@@ -136,7 +137,7 @@ def milliseconds(value: datetime | str | int) -> int:
         raise _no_time(value, hint)
     if value.tzinfo is None:
         value = value.replace(tzinfo=timezone.utc)
-    return int(value.timestamp() * 1000)
+    return moment_of(value)
 
 
 def _no_time(value: object, hint: str) -> TimestampOutOfRangeError:

@@ -29,6 +29,8 @@ _UNITS = {
     "microsecond": 1,
 }
 _TERM = re.compile(r"\s*([+-]?)\s*(\d+(?:\.\d{0,9})?|\.\d{1,9})\s+([a-z]+)(?=\s|$)")
+# What an interval of Spark holds, and what can be taken from any clock.
+_LONGEST = (1 << 63) - 1
 # Keys below these are free: constraints and features have names, other formats their own settings.
 _OPEN_PREFIXES = ("delta.constraints.", "delta.universalformat.config.")
 _FEATURE_PREFIX = "delta.feature."
@@ -113,6 +115,8 @@ def parse_interval(text: str) -> int:
         at = term.end()
     if at == 0:
         raise ValueError("it is empty")
+    if abs(micros) > _LONGEST:
+        raise ValueError("it is longer than clocks can count")
     return micros // 1000
 
 

@@ -47,6 +47,9 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
     "test_merge_clauses_scenarios.py": (),
     "test_merge_evolution_scenarios.py": (),
     "test_merge_scenarios.py": (),
+    "test_moving_over.py": (
+        "test_a_value_that_makes_several_rows_of_one_is_refused_before_anything_is_written",
+    ),
     "test_odd_conditions.py": (),
     "test_one_moment.py": ("test_an_update_loses_no_row_and_doubles_none",),
     "test_optimize.py": ("test_deletion_vectors_are_purged",),

@@ -119,6 +119,7 @@ def test_intervals(text: str, ms: int) -> None:
         ("1.5 days", "not a duration"),
         ("3 fortnights", "not a duration"),
         ("interval -1 day", "needs an interval"),
+        ("interval 999999999999 days", "longer than clocks can count"),
     ],
 )
 def test_intervals_that_are_none(text: str, says: str) -> None:

@@ -10,10 +10,11 @@ from tidegate.cli import screen
 from tidegate.cli.failure import verb
 from tidegate.cli.options import DryRun, Json, StorageOptions, Table, Verbose, delta_log
 from tidegate.cli.patience import Patience
-from tidegate.commands import bins
-from tidegate.errors import TidegateError
-from tidegate.log.snapshot import load
+from tidegate.commands import bins, clustering
+from tidegate.errors import OptionError, PredicateError, TidegateError
+from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
+from tidegate.schema.references import references
 
 
 @verb
@@ -42,11 +43,12 @@ def command(
 
     Deleted rows are purged on the way. With --zorder the rows are sorted along a curve through the
     columns; a clustered table is clustered by its own. A dry run tells how many files a compaction
-    would take, without Spark.
+    would take, without Spark; of Z-order and clustering it cannot tell.
     """
     log = delta_log(table, storage_option)
     if dry_run:
         found = load(log)
+        _check_compaction(found, where, ordered=bool(zorder or full))
         taken = bins.bins(bins.candidates(found.files(where), bins.Settings()), found.metadata, bins.GIB)
         numbers = {
             "numFilesRemoved": sum(b.files.num_rows for b in taken),
@@ -65,6 +67,26 @@ def command(
         f"{screen.number(numbers['numFilesAdded'])}."
     )
     return 0
+
+
+def _check_compaction(snapshot: Snapshot, where: str | None, *, ordered: bool) -> None:
+    """Refuse to foretell what is no compaction of whole partitions."""
+    if ordered or clustering.is_clustered(snapshot):
+        raise OptionError(
+            "A dry run tells of compaction alone: how many files Z-order or clustering would write is known "
+            "only when they have run.",
+            table=snapshot.url,
+            hint="Leave --dry-run out, or --zorder and --full.",
+        )
+    partitions = {c.lower() for c in snapshot.partition_columns}
+    others = sorted({path[0] for path in references(where or "true")} - partitions)
+    if others:
+        raise PredicateError(
+            f"{where} speaks of {', '.join(others)}; only partition columns choose what is compacted.",
+            table=snapshot.url,
+            hint=f"The partition columns are {', '.join(snapshot.partition_columns) or 'none'}.",
+            errorClass="DELTA_NON_PARTITION_COLUMN_REFERENCE",
+        )
 
 
 def _run(log: TableLog, where: str | None, zorder: list[str], full: bool) -> dict[str, int]:

@@ -130,6 +130,9 @@ def check_new(field: StructField) -> None:
             hint="Add it, fill it, then set it NOT NULL.",
             errorClass="DELTA_OPERATION_NOT_ALLOWED",
         )
+    nameless = [join_path(path) for path, inner in StructType((field,)).walk() if not inner.name]
+    if nameless:
+        raise AlterRefusedError(f"The new column {nameless[0]} has an empty name.")
     for key, what in OWN_VALUES.items():
         if field.metadata.get(key) is not None:
             raise AlterRefusedError(

@@ -126,6 +126,8 @@ def rename_column(log: TableLog, name: str, new_name: str) -> Committed:
     if holder_of(snapshot.schema, path) != path:
         raise AlterRefusedError(f"{join_path(path)} has no name that could be changed.", table=log.url)
     new = split_path(new_name)
+    if not all(new):
+        raise AlterRefusedError(f"{join_path(path)} cannot be renamed to nothing.", table=log.url)
     if len(new) > 1 and tuple(p.lower() for p in new[:-1]) != tuple(p.lower() for p in path[:-1]):
         raise AlterRefusedError("A column cannot be moved into another one by a rename.", table=log.url)
     refuse_dependents(snapshot, path, "renamed")

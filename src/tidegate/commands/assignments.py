@@ -20,7 +20,17 @@ from tidegate.commands.subqueries import as_columns
 from tidegate.errors import PredicateError, SchemaInvalidError
 from tidegate.schema.paths import Path, join_path, split_path
 from tidegate.schema.types import VOID, ArrayType, DataType, MapType, StructField, StructType
-from tidegate.spark.expressions import CORRELATED, PREDICATE, PROBE, is_changing, shown, strange_values
+from tidegate.spark.expressions import (
+    CORRELATED,
+    GENERATOR,
+    PREDICATE,
+    PROBE,
+    holds_generator,
+    is_changing,
+    one_value,
+    shown,
+    strange_values,
+)
 from tidegate.spark.scan.projection import spark_type
 from tidegate.spark.write.casts import Casts, cast_to
 from tidegate.spark.write.fit import schema_of
@@ -143,7 +153,7 @@ def typed(frame: DataFrame, values: Sequence[Value], what: str) -> list[tuple[Co
         return []
     names = [f"__tidegate_value_{i}" for i in range(len(values))]
     read = as_columns(frame.sparkSession, values)
-    columns = [c.alias(n) for c, n in zip(read, names, strict=True)]
+    columns = [one_value(c).alias(n) for c, n in zip(read, names, strict=True)]
     try:
         # A row's own column beside them: an aggregate cannot stand there.
         probe = frame.withColumn(PROBE, F.lit(1)).select(PROBE, *columns)
@@ -151,6 +161,8 @@ def typed(frame: DataFrame, values: Sequence[Value], what: str) -> list[tuple[Co
     except AnalysisException as e:
         if (e.getCondition() or "").startswith("MISSING_GROUP_BY"):
             raise _refused(what, values, "an aggregate", "DELTA_AGGREGATION_NOT_SUPPORTED") from e
+        if holds_generator(e):
+            raise _refused(what, values, GENERATOR, "DELTA_UNSUPPORTED_EXPRESSION") from e
         raise
     strange = strange_values(probe, [shown(c) for c in read], scalars=True)
     if strange is not None:

@@ -35,7 +35,7 @@ from tidegate.schema.types import (
     parse_schema,
 )
 from tidegate.schema.widening import can_widen
-from tidegate.spark.expressions import PROBE, strange_values
+from tidegate.spark.expressions import GENERATOR, PROBE, holds_generator, one_value, strange_values
 from tidegate.spark.scan.projection import spark_type
 from tidegate.spark.write.fit import check_assignable
 
@@ -71,7 +71,7 @@ def check_default(spark: SparkSession, name: str, want: DataType, text: str) -> 
     # A column of no row's own beside it: an aggregate cannot stand there.
     nothing = spark.range(1).select(F.lit(1).alias(PROBE))
     try:
-        probe = nothing.select(PROBE, F.expr(text).alias("v"))
+        probe = nothing.select(PROBE, one_value(F.expr(text)).alias("v"))
         given = parse_schema(probe.schema.json()).fields[1].type
     except AnalysisException as e:
         condition = e.getCondition() or ""
@@ -81,6 +81,8 @@ def check_default(spark: SparkSession, name: str, want: DataType, text: str) -> 
             raise _refused(name, text, "holds a subquery", _INVALID + "SUBQUERY_EXPRESSION") from e
         if condition.startswith("MISSING_GROUP_BY"):
             raise _refused(name, text, "holds an aggregate", "UNSUPPORTED_EXPR_FOR_OPERATOR") from e
+        if holds_generator(e):
+            raise _refused(name, text, f"holds {GENERATOR}", "UNSUPPORTED_EXPR_FOR_OPERATOR") from e
         raise
     strange = strange_values(probe, [text])
     if strange is not None:

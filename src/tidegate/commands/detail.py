@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any
 
 from tidegate.commands.clustering import clustering_columns, spelt
 from tidegate.files.paths import location
+from tidegate.log.moments import time_of
 from tidegate.log.snapshot import Snapshot
 
 
@@ -21,7 +22,7 @@ def detail(snapshot: Snapshot, name: str | None = None) -> dict[str, Any]:
         "name": name or metadata.name,
         "description": metadata.description,
         "location": location(snapshot.url),
-        "createdAt": None if created is None else datetime.fromtimestamp(created / 1000, timezone.utc),
+        "createdAt": None if created is None else time_of(created),
         "lastModified": snapshot.timestamp,
         "partitionColumns": list(metadata.partition_columns),
         "clusteringColumns": [spelt(c) for c in clustering_columns(snapshot)],

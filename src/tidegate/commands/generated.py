@@ -15,25 +15,9 @@ from tidegate.errors import SchemaInvalidError
 from tidegate.schema.columns import GeneratedColumn, generated_columns
 from tidegate.schema.references import functions, references
 from tidegate.schema.types import VARIANT, StructType
-from tidegate.spark.expressions import PROBE, strange_values
+from tidegate.spark.expressions import CHANGING, GENERATOR, PROBE, holds_generator, one_value, strange_values
 
-# What Spark calls not deterministic, and what is the same for one statement only.
-_CHANGING = frozenset(
-    {
-        "rand",
-        "randn",
-        "random",
-        "uuid",
-        "shuffle",
-        "monotonically_increasing_id",
-        "spark_partition_id",
-        "input_file_name",
-        "input_file_block_start",
-        "input_file_block_length",
-        "randstr",
-        "uniform",
-    }
-)
+# What is the same for one statement only.
 _OF_THE_MOMENT = frozenset(
     {
         "current_timestamp",
@@ -51,6 +35,7 @@ _OF_THE_MOMENT = frozenset(
         "version",
     }
 )
+_UNSUPPORTED = "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN"
 _BUILT_IN = "org.apache.spark.sql.catalyst."
 
 
@@ -93,8 +78,8 @@ def _check_functions(spark: SparkSession, column: GeneratedColumn) -> None:
     known, others = functions(column.expression)
     called = known | others
     for names, error_class in (
-        (_CHANGING, "DELTA_NON_DETERMINISTIC_EXPRESSION_IN_GENERATED_COLUMN"),
-        (_OF_THE_MOMENT, "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN"),
+        (CHANGING, "DELTA_NON_DETERMINISTIC_EXPRESSION_IN_GENERATED_COLUMN"),
+        (_OF_THE_MOMENT, _UNSUPPORTED),
     ):
         if called & names:
             raise SchemaInvalidError(
@@ -125,7 +110,7 @@ def _type(empty: DataFrame, column: GeneratedColumn) -> T.DataType:
     # A row's own column beside it: an aggregate cannot stand there.
     row = empty.withColumn(PROBE, F.lit(1))
     try:
-        probe = row.select(PROBE, F.expr(column.expression).alias("v"))
+        probe = row.select(PROBE, one_value(F.expr(column.expression)).alias("v"))
         found = probe.schema["v"].dataType
     except AnalysisException as e:
         condition = e.getCondition() or ""
@@ -138,10 +123,12 @@ def _type(empty: DataFrame, column: GeneratedColumn) -> T.DataType:
             ) from e
         if condition.startswith("MISSING_GROUP_BY"):
             raise _refused(column, "an aggregate", "DELTA_AGGREGATE_IN_GENERATED_COLUMN") from e
+        if holds_generator(e):
+            raise _refused(column, GENERATOR, _UNSUPPORTED) from e
         raise
     strange = strange_values(probe, [column.expression])
     if strange is not None:
-        raise _refused(column, strange, "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN")
+        raise _refused(column, strange, _UNSUPPORTED)
     return found
 
 

@@ -13,7 +13,7 @@ from tidegate.commands import rows
 from tidegate.commands.alter_columns import change_operation
 from tidegate.errors import SchemaInvalidError
 from tidegate.log.table_log import TableLog
-from tidegate.schema.columns import identity_columns, with_high_water_mark
+from tidegate.schema.columns import identity_columns, is_long, with_high_water_mark
 from tidegate.spark.expressions import quote
 from tidegate.spark.scan.native import scan
 from tidegate.spark.write import identity
@@ -36,7 +36,7 @@ def sync_identity(spark: SparkSession, log: TableLog, column: str) -> Committed 
     end = F.max if found.step > 0 else F.min
     last = scan(spark, snapshot).agg(end(F.col(quote(found.name)))).collect()[0][0]
     mark = None if last is None else identity.mark_for(found, int(last))
-    if mark is not None and not identity.is_long(mark):
+    if mark is not None and not is_long(mark):
         raise SchemaInvalidError(
             f"The column {found.name} holds {last}, and no number of its sequence lies beyond.",
             table=log.url,

@@ -3,6 +3,7 @@
 What is hooked, and why, stands in the module of each door: ``batch`` (``spark.read``, ``df.write``),
 ``catalog`` (tables by name), ``streams`` (``spark.readStream``, ``df.writeStream``),
 ``connect`` (the same on Spark Connect), ``indextables`` (``format("indextables")``).
+``builders`` serves scripts that have their builder configured for delta-spark.
 How a hook is put in place stands in ``hooks``. Sessions that are not enabled are never touched.
 """
 
@@ -11,12 +12,13 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from tidegate.doors import batch, catalog, indextables, statements, streams
+from tidegate.doors.builders import configure_spark_with_delta_pip, refuse_delta_catalog
 from tidegate.doors.hooks import is_enabled, mark, unmark
 from tidegate.errors import OptionError
 from tidegate.spark.confs import session_defaults
 from tidegate.spark.jvm import gateway_of, is_connect
 
-__all__ = ["disable", "enable", "is_enabled", "session_defaults"]
+__all__ = ["configure_spark_with_delta_pip", "disable", "enable", "is_enabled", "session_defaults"]
 
 
 def enable(spark: SparkSession) -> SparkSession:
@@ -29,6 +31,7 @@ def enable(spark: SparkSession) -> SparkSession:
         indextables.install()
         return spark
     _refuse_jvm_delta(spark)
+    refuse_delta_catalog(spark)
     mark(spark)
     batch.install()
     indextables.install()

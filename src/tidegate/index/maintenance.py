@@ -39,6 +39,11 @@ _FOREVER = 2**62
 _SUFFIXES = (".split", ".crc")
 
 
+def _milliseconds(hours: float) -> int:
+    """A retention in hours, not longer than clocks can count."""
+    return int(min(hours * _HOUR, _FOREVER))
+
+
 @dataclass(frozen=True)
 class CheckpointDone:
     """A checkpoint that was written."""
@@ -129,8 +134,8 @@ def purge(
 ) -> Purged:
     """Delete expired log files, then splits that nothing names and that are older than the retention."""
     settings = table.settings
-    keep = settings.split_retention if retention_hours is None else int(min(retention_hours * _HOUR, _FOREVER))
-    keep_log = settings.log_retention if log_retention_hours is None else int(min(log_retention_hours * _HOUR, _FOREVER))
+    keep = settings.split_retention if retention_hours is None else _milliseconds(retention_hours)
+    keep_log = settings.log_retention if log_retention_hours is None else _milliseconds(log_retention_hours)
     if settings.retention_check and keep < _LEAST_HOURS * _HOUR:
         raise OptionError(
             f"A retention of {keep / _HOUR:g} hours is below {_LEAST_HOURS}: splits that are being written "

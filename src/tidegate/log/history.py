@@ -9,7 +9,6 @@ Specification: "In-Commit Timestamps", "Writer Requirements for In-Commit Timest
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import Any
 
 from tidegate import properties
@@ -25,6 +24,7 @@ from tidegate.errors import (
 from tidegate.log import segment as segments
 from tidegate.log.commits import CommitActions
 from tidegate.log.index_actions import told_by
+from tidegate.log.moments import text_of, time_of
 from tidegate.log.segment import Listing, LogFile
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
@@ -126,7 +126,7 @@ def history(log: TableLog, version: int, limit: int | None = None) -> list[dict[
         moment = own if isinstance(own, int) else times[found.name.version]
         entry: dict[str, Any] = {
             "version": found.name.version,
-            "timestamp": datetime.fromtimestamp(moment / 1000, timezone.utc),
+            "timestamp": time_of(moment),
         }
         entry.update((name, info.get(name)) for name in _FIELDS)
         entry["readVersion"] = _long(entry["readVersion"])
@@ -203,24 +203,20 @@ def _search_in_commit(log: TableLog, commits: list[LogFile], moment: int) -> int
     return commits[low].name.version
 
 
-def _text(moment: int) -> str:
-    return datetime.fromtimestamp(moment / 1000, timezone.utc).isoformat(timespec="milliseconds")
-
-
 def _too_early(log: TableLog, moment: int, first: int, version: int) -> TimestampOutOfRangeError:
     return TimestampOutOfRangeError(
-        f"{_text(moment)} is before the earliest version that can be read: version {version} of "
-        f"{_text(first)}.",
+        f"{text_of(moment)} is before the earliest version that can be read: version {version} of "
+        f"{text_of(first)}.",
         table=log.url,
-        hint=f"Use a timestamp from {_text(first)} on.",
+        hint=f"Use a timestamp from {text_of(first)} on.",
         errorClass="DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION",
     )
 
 
 def _too_late(log: TableLog, moment: int, last: int, version: int) -> TimestampOutOfRangeError:
     return TimestampOutOfRangeError(
-        f"{_text(moment)} is after the latest version: version {version} of {_text(last)}.",
+        f"{text_of(moment)} is after the latest version: version {version} of {text_of(last)}.",
         table=log.url,
-        hint=f"Use a timestamp up to {_text(last)}, or no timestamp for the latest version.",
+        hint=f"Use a timestamp up to {text_of(last)}, or no timestamp for the latest version.",
         errorClass="DELTA_TIMESTAMP_GREATER_THAN_COMMIT",
     )

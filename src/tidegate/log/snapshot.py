@@ -9,7 +9,7 @@ long as the commits are there. Seen from outside a snapshot never changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import datetime
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -29,6 +29,7 @@ from tidegate.log.checkpoint.hint import Hint
 from tidegate.log.checksum import Checksum
 from tidegate.log.commits import CommitActions
 from tidegate.log.live_files import LiveFiles
+from tidegate.log.moments import time_of
 from tidegate.log.reading import LONG_TAIL, Commit, Ground, LogReading, read_commits
 from tidegate.log.replay import SmallState
 from tidegate.log.scan import FileScan
@@ -194,7 +195,7 @@ class Snapshot:
 
     @property
     def timestamp(self) -> datetime:
-        return datetime.fromtimestamp(self.timestamp_ms / 1000, timezone.utc)
+        return time_of(self.timestamp_ms)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """One entry per commit still in the log, newest first; the keys are DESCRIBE HISTORY's."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from math import isfinite
 from os import PathLike
 from typing import TypeVar
 
@@ -55,14 +57,15 @@ def parsed(name: str, value: str, default: T) -> T:
         return value.strip().lower() == "true"
     if isinstance(default, int):
         found = _SIZE.fullmatch(value)
-        if found is None:
+        number = -1 if found is None else int(found[1]) * _UNITS[found[2].lower()]
+        if not 0 <= number < 1 << 63:
             raise _illegal(name, value, "a number")
-        return int(found[1]) * _UNITS[found[2].lower()]
+        return number
     if isinstance(default, float):
-        try:
-            return float(value)
-        except ValueError:
-            raise _illegal(name, value, "a number") from None
+        with suppress(ValueError):
+            if isfinite(float(value)):
+                return float(value)
+        raise _illegal(name, value, "a number")
     return value
 
 

@@ -118,17 +118,19 @@ def _of_plan(frame: DataFrame, plan: Any, text: str) -> Analysed:
     condition = plan.condition()
     expressions = jvm.gateway_of(frame.sparkSession).org.apache.spark.sql.catalyst.expressions
     return Analysed(
-        str(condition.sql()),
+        jvm.sql_text(frame.sparkSession, condition),
         bool(condition.deterministic()),
         bool(expressions.SubqueryExpression.hasSubquery(condition)),
     )
 
 
-_CHANGING = frozenset(
+# What Spark calls not deterministic.
+CHANGING = frozenset(
     {
         *("rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle"),
         *("monotonically_increasing_id", "spark_partition_id"),
         *("input_file_name", "input_file_block_start", "input_file_block_length"),
+        *("reflect", "java_method", "try_reflect"),
     }
 )
 
@@ -143,7 +145,7 @@ def _of_text(text: str) -> Analysed:
         f.name.lower() if isinstance(f, exp.Anonymous) else f.sql_name().lower()
         for f in tree.find_all(exp.Func)
     }
-    return Analysed(text, not functions & _CHANGING, tree.find(exp.Query) is not None)
+    return Analysed(text, not functions & CHANGING, tree.find(exp.Query) is not None)
 
 
 def _calls_changing(column: Any) -> bool:
@@ -179,13 +181,24 @@ def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def one_value(column: Column) -> Column:
+    """``column`` where no generator can stand: inside another expression Spark's analysis refuses it."""
+    return F.coalesce(column)
+
+
+def holds_generator(error: AnalysisException) -> bool:
+    """Whether analysis was refused for a generator where only one value may stand."""
+    return (error.getCondition() or "").startswith("UNSUPPORTED_GENERATOR")
+
+
 PROBE = "__tidegate_probe"
+GENERATOR = "a generator"
 SUBQUERY = "a subquery"
 CORRELATED = "a subquery that depends on the row"
 PREDICATE = "IN or EXISTS with a subquery"
 _MORE_THAN_A_ROW = {
     "Window": "a window function",
-    "Generate": "a generator",
+    "Generate": GENERATOR,
     "Aggregate": "an aggregate",
 }
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
-
 from pyspark.sql import SparkSession
 
 from tidegate.errors import TimestampOutOfRangeError
+from tidegate.log.moments import text_of
 
 
 def in_utc(spark: SparkSession, text: str) -> str:
@@ -20,4 +19,4 @@ def in_utc(spark: SparkSession, text: str) -> str:
             hint="Write it as 2026-01-31 12:00:00.",
             errorClass="DELTA_TIMESTAMP_INVALID",
         )
-    return datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat(timespec="milliseconds")
+    return text_of(millis)

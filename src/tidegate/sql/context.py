@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -21,6 +20,7 @@ from tidegate.commands.marks import unmarked
 from tidegate.commands.read import readable, within_retention
 from tidegate.commands.views import view as follow
 from tidegate.errors import OptionError, SqlSyntaxError, TidegateError
+from tidegate.log.moments import text_of
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.log.table_log import TableLog
 from tidegate.opening import open as open_table
@@ -113,7 +113,7 @@ class Context:
                 hint="Write it as '2024-01-31 12:00:00'.",
                 errorClass=error_class,
             )
-        return datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat(timespec="milliseconds")
+        return text_of(millis)
 
     # ------------------------------------------------------------------ queries
 

@@ -18,6 +18,7 @@ from tidegate.schema.types import StructType, parse_schema
 from tidegate.spark.analysis import doors
 from tidegate.spark.confs import conf, log_at, session_defaults
 from tidegate.table import naming
+from tidegate.table.values import names, need_text
 
 if TYPE_CHECKING:
     from tidegate.table.delta import DeltaTable
@@ -48,19 +49,19 @@ class DeltaTableBuilder:
 
     def tableName(self, identifier: str) -> DeltaTableBuilder:
         """The table's name, ``db.table``, or ``delta.`/path```."""
-        _need_text(identifier, "identifier")
+        need_text(identifier, "identifier")
         self._identifier = identifier
         return self
 
     def location(self, location: str) -> DeltaTableBuilder:
         """Where the table's files are."""
-        _need_text(location, "location")
+        need_text(location, "location")
         self._location = location
         return self
 
     def comment(self, comment: str) -> DeltaTableBuilder:
         """What the table is about."""
-        _need_text(comment, "comment")
+        need_text(comment, "comment")
         self._comment = comment
         return self
 
@@ -74,7 +75,7 @@ class DeltaTableBuilder:
         comment: str | None = None,
     ) -> DeltaTableBuilder:
         """One more column; generated from others by SQL, or numbered by an ``IdentityGenerator``."""
-        _need_text(colName, "Column name")
+        need_text(colName, "Column name")
         if not isinstance(dataType, str | T.DataType):
             raise TypeError(f"Column data type must be a string or a DataType, found {type(dataType)}")
         if not isinstance(nullable, bool):
@@ -84,12 +85,12 @@ class DeltaTableBuilder:
         kind = T.DataType.fromDDL(dataType) if isinstance(dataType, str) else dataType
         metadata: dict[str, Any] = {}
         if comment is not None:
-            _need_text(comment, "Column comment")
+            need_text(comment, "Column comment")
             metadata["comment"] = comment
         if isinstance(generatedAlwaysAs, IdentityGenerator):
             metadata.update(identity_metadata(generatedAlwaysAs, explicit=False))
         elif generatedAlwaysAs is not None:
-            _need_text(generatedAlwaysAs, "Column generation expression")
+            need_text(generatedAlwaysAs, "Column generation expression")
             metadata["delta.generationExpression"] = generatedAlwaysAs
         if generatedByDefaultAs is not None:
             if not isinstance(generatedByDefaultAs, IdentityGenerator):
@@ -113,18 +114,18 @@ class DeltaTableBuilder:
 
     def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder:
         """The partition columns."""
-        self._partitions = _names(cols, "Partitioning column")
+        self._partitions = names(cols, "Partitioning column")
         return self
 
     def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder:
         """The clustering columns."""
-        self._clusters = _names(cols, "Clustering column")
+        self._clusters = names(cols, "Clustering column")
         return self
 
     def property(self, key: str, value: str) -> DeltaTableBuilder:
         """One table property."""
-        _need_text(key, "Key of property")
-        _need_text(value, f"Value of the property {key}")
+        need_text(key, "Key of property")
+        need_text(value, f"Value of the property {key}")
         self._properties[key] = value
         return self
 
@@ -182,15 +183,3 @@ def identity_metadata(generator: IdentityGenerator, *, explicit: bool) -> dict[s
         "delta.identity.step": generator.step,
         "delta.identity.allowExplicitInsert": explicit,
     }
-
-
-def _need_text(value: object, what: str) -> None:
-    if not isinstance(value, str):
-        raise TypeError(f"{what} must be str, found {type(value)}")
-
-
-def _names(columns: tuple[Any, ...], what: str) -> list[str]:
-    names = columns[0] if len(columns) == 1 and isinstance(columns[0], list | tuple) else columns
-    for name in names:
-        _need_text(name, what)
-    return list(names)

@@ -8,7 +8,7 @@ of ALTER TABLE stand beside the drop-in surface, in ``Alterations``; those of th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import types as T
@@ -21,7 +21,7 @@ from tidegate.commands.generate import generate
 from tidegate.commands.read import read
 from tidegate.commands.restore import restore
 from tidegate.commands.vacuum_spark import vacuum
-from tidegate.errors import NotATableError, StorageError
+from tidegate.errors import TidegateError
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
 from tidegate.schema.paths import split_path
@@ -34,7 +34,7 @@ from tidegate.table.alterations import Alterations
 from tidegate.table.builder import DeltaTableBuilder
 from tidegate.table.features import Features
 from tidegate.table.optimize import DeltaOptimizeBuilder
-from tidegate.table.values import check_clone, check_hadoop, checked, checked_values
+from tidegate.table.values import check_clone, check_hadoop, checked, checked_values, need_text
 
 V = TypeVar("V")
 
@@ -77,12 +77,14 @@ class DeltaTable(Alterations, Features):
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
-        """Whether there is a table at a path."""
+        """Whether there is a table at a path; a store that cannot be asked is an error, no answer."""
+        need_text(identifier, "identifier")
         try:
-            load(TableLog.at(naming.path_in(identifier) or identifier))
-        except (NotATableError, StorageError):
+            return catalog.is_delta_table(sparkSession, naming.path_in(identifier) or identifier)
+        except TidegateError:
+            if conf(sparkSession, "isDeltaTable.throwOnError", True):
+                raise
             return False
-        return True
 
     @classmethod
     def convertToDelta(
@@ -92,8 +94,12 @@ class DeltaTable(Alterations, Features):
         partitionSchema: str | T.StructType | None = None,
     ) -> DeltaTable:
         """Make a Delta table of the files at ``parquet.`/path``` or of a parquet table; none is moved."""
+        need_text(identifier, "identifier")
+        if partitionSchema is not None and not isinstance(partitionSchema, str | T.StructType):
+            raise TypeError(f"partitionSchema must be str or StructType, found {type(partitionSchema)}")
         log = convert(sparkSession, identifier, partitionSchema)
-        return cls(sparkSession, log)
+        named = naming.table_named(sparkSession, identifier)
+        return cls(sparkSession, log, named)
 
     @classmethod
     def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
@@ -120,7 +126,7 @@ class DeltaTable(Alterations, Features):
     def toDF(self) -> DataFrame:
         """The table as it is now, as a DataFrame."""
         frame = read(self._spark, self._log.url)
-        return self._shown.keep(frame if self._alias is None else frame.alias(self._alias))
+        return self._shown.keep(frame if self._qualifier is None else frame.alias(self._qualifier))
 
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table under a name to be used in conditions."""
@@ -179,11 +185,12 @@ class DeltaTable(Alterations, Features):
 
     def generate(self, mode: str) -> None:
         """Write manifests of the live files for engines that read those: ``symlink_format_manifest``."""
+        need_text(mode, "mode")
         generate(self._log, mode)
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
         """Delete files that no version within the retention needs. An empty DataFrame, as Delta returns."""
-        vacuum(self._spark, self._log, retentionHours)
+        vacuum(self._spark, self._log, None if retentionHours is None else float(retentionHours))
         return self._spark.createDataFrame([], T.StructType([]))
 
     def restoreToVersion(self, version: int) -> DataFrame:
@@ -257,12 +264,11 @@ class DeltaTable(Alterations, Features):
         shallow: bool,
         replace: bool,
         properties: Mapping[str, str] | None,
-        version: int | None = None,
-        timestamp: str | None = None,
+        **moment: Any,
     ) -> DeltaTable:
-        check_clone(target, shallow, replace, properties, version, timestamp)
-        if timestamp is not None:
-            timestamp = in_utc(self._spark, timestamp)
+        check_clone(target, shallow, replace, properties, **moment)
+        if "timestamp" in moment:
+            moment["timestamp"] = in_utc(self._spark, moment["timestamp"])
         place = naming.target(self._spark, target, replace=replace)
         with naming.entering(self._spark, place):
             cloning.clone(
@@ -271,9 +277,8 @@ class DeltaTable(Alterations, Features):
                 shallow=shallow,
                 replace=replace,
                 properties=properties,
-                version=version,
-                timestamp=timestamp,
                 within_retention=conf(self._spark, retention.CONF, False),
+                **moment,
                 called=self._called(),
             )
         return DeltaTable(self._spark, TableLog.at(place.path), place.name)

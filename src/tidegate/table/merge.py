@@ -43,7 +43,7 @@ class DeltaMergeBuilder:
     ) -> None:
         if source is None:
             raise ValueError("'source' in merge cannot be None")
-        if type(source).__name__ != "DataFrame":
+        if not isinstance(source, DataFrame):
             raise TypeError("Type of 'source' in merge must be DataFrame.")
         if condition is None:
             raise ValueError("'condition' in merge cannot be None")

@@ -130,6 +130,11 @@ def _moving(spark: SparkSession, entry: Entry, path: str) -> Iterator[None]:
     catalog.move(spark, entry, path)
 
 
+def table_named(spark: SparkSession, identifier: str) -> str | None:
+    """``identifier`` if the catalog knows a table by it, None if it names a path."""
+    return None if catalog.entry_of(spark, identifier) is None else identifier
+
+
 def full_name(entry: Entry) -> str:
     """A table's name with its database and its catalog, as the history writes it."""
     return ".".join((SESSION_CATALOG, entry.database, entry.name))

@@ -1,7 +1,8 @@
-"""Conditions and assignments as the facade takes them; others are refused by Python's own errors."""
+"""Arguments as the facade takes them; those of other types are refused by Python's own errors."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from tidegate.errors import OptionError
 
 def is_column(value: Any) -> bool:
     """A column of a classic session or of Connect."""
-    return isinstance(value, Column) or type(value).__name__ == "Column"
+    return isinstance(value, Column)
 
 
 def checked(condition: str | Column | None) -> str | Column | None:
@@ -32,6 +33,40 @@ def check_hadoop(given: Mapping[str, str] | None) -> None:
                 f"{key} is no setting of a file system: forPath takes keys that begin with fs. or dfs.",
                 errorClass="DELTA_TABLE_FOR_PATH_UNSUPPORTED_HADOOP_CONF",
             )
+    if given:
+        warnings.warn(
+            f"forPath uses none of the settings in hadoopConf ({', '.join(given)}): stores are opened with "
+            "what the environment says, such as AWS_ACCESS_KEY_ID.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def need_text(value: object, what: str) -> None:
+    """Refuse what is no text."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be str, found {type(value)}")
+
+
+def names(given: tuple[Any, ...], what: str) -> list[str]:
+    """Names that came one by one, or as one list."""
+    flat = given[0] if len(given) == 1 and isinstance(given[0], list | tuple) else given
+    for name in flat:
+        need_text(name, what)
+    return list(flat)
+
+
+def checked_properties(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Properties by their keys; their values are texts, numbers or booleans."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"Properties must be a dict, found {type(given)}")
+    for key, value in given.items():
+        need_text(key, "Key of property")
+        if not isinstance(value, str | int | float):
+            raise TypeError(
+                f"Value of the property {key} must be text, a number or a bool, found {type(value)}"
+            )
+    return given
 
 
 def checked_values(given: Mapping[str, str | Column] | None, name: str) -> Mapping[str, str | Column]:
@@ -54,16 +89,14 @@ def checked_values(given: Mapping[str, str | Column] | None, name: str) -> Mappi
     return given
 
 
-def check_clone(
-    target: Any, shallow: Any, replace: Any, properties: Any, version: Any = None, timestamp: Any = None
-) -> None:
-    """The arguments of a clone, of the types that ``delta.tables`` takes."""
+def check_clone(target: Any, shallow: Any, replace: Any, properties: Any, **moment: Any) -> None:
+    """The arguments of a clone, of the types that ``delta.tables`` takes; perhaps a version or a time."""
     given = [("target", target, str, "a string"), ("isShallow", shallow, bool, "a boolean")]
     given.append(("replace", replace, bool, "a boolean"))
-    if version is not None:
-        given.append(("version", version, int, "an int"))
-    if timestamp is not None:
-        given.append(("timestamp", timestamp, str, "a string"))
+    if "version" in moment:
+        given.append(("version", moment["version"], int, "an int"))
+    if "timestamp" in moment:
+        given.append(("timestamp", moment["timestamp"], str, "a string"))
     if properties is not None:
         given.append(("properties", properties, dict, "a dict"))
         for key, value in properties.items() if isinstance(properties, dict) else ():

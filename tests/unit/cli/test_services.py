@@ -52,6 +52,14 @@ def test_vacuum_refuses_a_short_retention_unless_told_otherwise(run: Run, path: 
     assert run("vacuum", path, "--retain", "0", "--no-check").code == 0
 
 
+@pytest.mark.parametrize("hours", ["inf", "1e300"])
+def test_vacuum_takes_a_retention_beyond_all_times(run: Run, path: Path, hours: str) -> None:
+    lost = _old(path / "lost.parquet")
+    assert run("vacuum", path, "--retain", hours, "--json").json["numFiles"] == 0
+    assert lost.exists()
+    assert "[RETENTION_TOO_SHORT]" in run("vacuum", path, "--retain", "nan").err
+
+
 def test_restore_makes_the_table_what_it_was(run: Run, path: Path) -> None:
     assert run("restore", path, "--version", "4", "--dry-run", "--json").json["num_restored_files"] == 1
     assert tidegate.open(path).version == 5
@@ -93,6 +101,14 @@ def test_a_dry_run_of_optimize_needs_no_spark(run: Run, path: Path) -> None:
     told = run("optimize", path, "--dry-run", "--json").json
     assert (told["numFilesRemoved"], told["numFilesAdded"]) == (0, 0)
     assert "would become" in run("optimize", path, "--dry-run").out
+
+
+def test_a_dry_run_of_optimize_foretells_no_more_than_a_compaction(run: Run, path: Path) -> None:
+    for given in (["--zorder", "id"], ["--full"]):
+        said = run("optimize", path, "--dry-run", *given)
+        assert (said.code, "tells of compaction alone" in said.err) == (2, True)
+    said = run("optimize", path, "--dry-run", "--where", "id > 5")
+    assert (said.code, "only partition columns" in said.err) == (2, True)
 
 
 def test_optimize_works_on_the_log_that_was_opened_with_the_storage_options(

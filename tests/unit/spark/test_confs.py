@@ -18,7 +18,7 @@ from tidegate.log.settings import Settings
 from tidegate.log.snapshot import load
 from tidegate.log.table_log import TableLog
 from tidegate.spark import confs
-from tidegate.spark.confs import PREFIX, conf, in_session, settings
+from tidegate.spark.confs import PREFIX, conf, in_session, parsed, settings
 from tidegate.spark.skipping import narrowing
 from tidegate.spark.write.files import _told
 from tidegate.transaction.transaction import Transaction
@@ -130,6 +130,16 @@ def test_files_are_left_out_by_partition_values_alone_where_no_statistics_are_tr
 ) -> None:
     spark = session(**({} if said is None else {"stats__skipping": said}))
     assert narrowing(spark, parse(text), ["p"]) == parse(expected)
+
+
+@pytest.mark.parametrize(
+    ("said", "default"), [("9" * 40, 1), ("9" * 18 + "t", 1), ("nan", 0.5), ("inf", 0.5), ("much", 0.5)]
+)
+def test_numbers_that_nothing_can_count_with_are_refused_by_the_name_of_the_conf(
+    said: str, default: float
+) -> None:
+    with pytest.raises(OptionError, match=r"optimize\.someSize"):
+        parsed("optimize.someSize", said, default)
 
 
 # ---------------------------------------------------------------------------- commits and checkpoints

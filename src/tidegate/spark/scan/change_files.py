@@ -9,7 +9,6 @@ Specification: "Add CDC File", "Change Data Feed".
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
 from typing import Any
 
 import msgspec
@@ -24,6 +23,7 @@ from tidegate.log.actions import Add, Remove
 from tidegate.log.columns import DV_TYPE, STRING_MAP, from_batch
 from tidegate.log.commits import CommitActions
 from tidegate.log.history import in_commit_era
+from tidegate.log.moments import text_of
 from tidegate.log.replay import canonical_path, file_key, file_keys
 from tidegate.log.segment import list_log
 from tidegate.log.snapshot import Snapshot, load
@@ -174,7 +174,7 @@ def _changing(files: pa.Table) -> pa.Table:
 
 
 def _instant(moment: int) -> str:
-    return datetime.fromtimestamp(moment / 1000, timezone.utc).isoformat(timespec="milliseconds")
+    return text_of(moment)
 
 
 def _file(row: dict[str, Any], constants: dict[str, str]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from tidegate.errors import CommitRefusedError
 from tidegate.files.paths import decode_path
 from tidegate.metadata import Metadata
-from tidegate.schema.columns import IdentityColumn, identity_columns, with_high_water_mark
+from tidegate.schema.columns import IdentityColumn, identity_columns, is_long, with_high_water_mark
 from tidegate.schema.mapping import mapping_mode, physical_name
 from tidegate.spark.expressions import quote
 from tidegate.spark.jvm import is_connect
@@ -149,11 +149,6 @@ def move_marks(transaction: Transaction, adds: pa.Table, generated: Sequence[Ide
             schema = with_high_water_mark(schema, column.name, mark)
     if schema != metadata.schema:
         transaction.move_identity(metadata.with_schema(schema))
-
-
-def is_long(value: int) -> bool:
-    """Whether a column of longs holds the value."""
-    return -(1 << 63) <= value < 1 << 63
 
 
 def _bounds(footer: pq.FileMetaData, name: str) -> list[int]:
