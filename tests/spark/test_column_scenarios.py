@@ -371,6 +371,23 @@ def test_structs_with_a_field_of_no_type_come_back_as_they_were(spark: SparkSess
     assert found.where(f"{k}.a IS NOT NULL").count() == 0
 
 
+def test_a_length_in_a_struct_with_a_field_of_no_type_is_kept(spark: SparkSession, table: str) -> None:
+    name = f"delta.`{table}`"
+    inner = "STRUCT<a: CHAR(3), b: VOID, c: STRUCT<d: VOID, e: VARCHAR(2)>>"
+    spark.sql(f"CREATE TABLE {name} (id INT, s {inner}, n INT) USING delta")
+    value = "named_struct('a', 'x', 'b', null, 'c', named_struct('d', null, 'e', 'y '))"
+    spark.sql(f"INSERT INTO {name} VALUES (1, {value}, 1), (2, null, 2)")
+    spark.sql(f"UPDATE {name} SET n = 10, s.a = 'z' WHERE id = 1")
+    found = spark.read.format("delta").load(table).orderBy("id").collect()
+    assert [tuple(r) for r in found] == [(1, ("z  ", None, (None, "y ")), 10), (2, None, 2)]
+    assert spark.read.format("delta").load(table).where("s.a = 'z  ' AND s.b IS NULL").count() == 1
+    for column in ("a", "c.e"):
+        with pytest.raises(InvariantViolationException):
+            spark.sql(f"UPDATE {name} SET s.{column} = 'long' WHERE id = 1")
+    with pytest.raises(InvariantViolationException):
+        spark.sql(f"INSERT INTO {name} VALUES (3, {value.replace('x', 'long')}, 3)")
+
+
 def test_defaults_that_no_column_takes_and_those_that_rows_break(spark: SparkSession, table: str) -> None:
     name = f"delta.`{table}`"
     allowed = "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'enabled')"

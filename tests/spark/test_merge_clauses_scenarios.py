@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 import tidegate
 from support.dml import FEED, VECTORS, WAYS, Meanwhile, confs, feed, last, no_job, sound, write
+from support.session import CONNECT
 from tidegate.errors import ConcurrentAppendException, MultipleMatchesError
 from tidegate.table.delta import DeltaTable
 from tidegate.table.merge import DeltaMergeBuilder
@@ -274,6 +275,165 @@ def test_a_column_that_could_be_of_either_side_is_refused(spark: SparkSession, t
     dt.merge(frame, "t.key = -1").whenNotMatchedInsert(mine["key"] > 0, {"key": mine["key"]}).execute()
     dt.merge(frame, F.col("t.key") == frame["key"]).whenMatchedDelete(frame["value"] == 4).execute()
     assert held(spark, table) == [(i, i) for i in range(4)]
+
+
+def joined(spark: SparkSession) -> tuple[DataFrame, DataFrame, DataFrame]:
+    """Two frames by their aliases a and b, and their join, in which both have a column ts."""
+    a = pairs(spark, (1, 100), (2, 200), (7, 700), columns="id int, ts int").alias("a")
+    b = pairs(spark, (1, 11, 5), (7, 77, 9), columns="aid int, val int, ts int").alias("b")
+    return a, b, a.join(b, a["id"] == b["aid"])
+
+
+@pytest.mark.parametrize("properties", WAYS)
+def test_a_source_may_have_a_name_twice_that_nobody_says(
+    spark: SparkSession, table: str, properties: dict[str, str]
+) -> None:
+    a, _, both = joined(spark)
+    begins = ((1, 0), (2, 0), (3, 0))
+    dt = made(spark, table, *begins, **properties)
+    for source, on, evolves in ((both, "key = aid", False), (both.alias("s"), "t.key = s.id", True)):
+        merge = dt.merge(source, on).whenMatchedUpdate("aid > 0", {"value": "val"})
+        merge = merge.whenNotMatchedInsert(values={"key": "id", "value": "-val"})
+        (merge.withSchemaEvolution() if evolves else merge).execute()
+        assert held(spark, table) == [(1, 11), (2, 0), (3, 0), (7, -77)]
+        dt.delete("key = 7")
+    # The condition reads one that clauses do not, and what every column is set to may be there once.
+    star = a.selectExpr("id key", "ts value", "ts", "1 TS").alias("s")
+    merge = dt.merge(star, "t.key = s.key").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    merge.whenNotMatchedBySourceDelete().execute()
+    assert held(spark, table) == [(1, 100), (2, 200), (7, 700)]
+    with no_job(spark):
+        for refused, told in (
+            (dt.merge(both, "key = aid").whenMatchedUpdate(set={"value": "ts"}), "AMBIGUOUS_REFERENCE"),
+            (dt.merge(star, "t.key = s.ts").whenMatchedDelete(), "AMBIGUOUS_REFERENCE"),
+            (
+                dt.merge(star, "t.key = s.key").whenNotMatchedInsertAll().withSchemaEvolution(),
+                "DELTA_DUPLICATE_COLUMNS_FOUND.DATA",
+            ),
+        ):
+            assert named(refused.execute) == told
+
+
+@pytest.mark.parametrize("properties", WAYS)
+def test_a_name_that_the_source_has_twice_is_meant_by_its_qualifier(
+    spark: SparkSession, table: str, properties: dict[str, str]
+) -> None:
+    a, b, both = joined(spark)
+    dt = made(spark, table, (1, 0), (2, 0), (9, 0), **properties, **FEED)
+    sums = {"key": "a.id", "value": "a.ts + b.ts"}
+    merge = dt.merge(both, "t.key = a.id and a.ts > b.ts").whenMatchedUpdate("b.ts = 5", sums)
+    merge = merge.whenNotMatchedInsert("a.ts > 600", sums)
+    taken = dt.merge(both, F.col("t.key") == a["id"]).whenMatchedUpdate(set={"value": a["ts"] - b["ts"]})
+    if CONNECT:
+        # There a source without an alias has one of ours, which hides those within.
+        with no_job(spark):
+            assert named(merge.execute) == "DELTA_MERGE_UNRESOLVED_EXPRESSION"
+            assert named(taken.execute) == "AMBIGUOUS_REFERENCE"
+        return
+    merge.whenNotMatchedBySourceUpdate("key = 9", {"value": "value - 1"}).execute()
+    assert held(spark, table) == [(1, 105), (2, 0), (7, 709), (9, -1)]
+    taken.execute()
+    assert held(spark, table) == [(1, 95), (2, 0), (7, 691), (9, -1)]
+    sound(table)
+
+
+# ---------------------------------------------------------------------------- tables of one name
+
+
+@pytest.fixture
+def namesakes(spark: SparkSession) -> Iterator[None]:
+    """The tables t of two databases, of which the first is the current one; they share id and v."""
+    before = spark.catalog.currentDatabase()
+    for database, rows in (("near", "(1, 10, 0), (3, 30, 0)"), ("far", "(1, -1, 5), (2, -2, 5)")):
+        spark.sql(f"CREATE DATABASE {database}")
+        third = "mine" if database == "near" else "theirs"
+        spark.sql(f"CREATE TABLE {database}.t USING delta AS SELECT * FROM VALUES {rows} x(id, v, {third})")
+    spark.catalog.setCurrentDatabase("near")
+    yield
+    spark.catalog.setCurrentDatabase(before)
+    for database in ("near", "far"):
+        spark.sql(f"DROP DATABASE {database} CASCADE")
+
+
+BY_DATABASE: dict[str, tuple[str, list[Row]]] = {
+    "values": ("near.t USING far.t ON near.t.id = far.t.id WHEN MATCHED THEN UPDATE SET v = far.t.v",
+               [(1, -1, 0), (3, 30, 0)]),
+    "every clause": (
+        "near.t USING far.t ON near.t.id = far.t.id WHEN MATCHED AND far.t.theirs > near.t.mine THEN "
+        "UPDATE SET near.t.v = far.t.v + near.t.v WHEN NOT MATCHED AND far.t.id > 1 THEN "
+        "INSERT (near.t.id, v) VALUES (far.t.id, far.t.v) WHEN NOT MATCHED BY SOURCE AND near.t.id > 1 THEN "
+        "UPDATE SET v = near.t.v + 1",
+        [(1, 9, 0), (2, -2, None), (3, 31, 0)]),
+    "the catalog, quotes and case": (
+        "spark_catalog.near.t USING `far`.`t` ON SPARK_CATALOG.`near`.T.`id` = Far . t.id "
+        "WHEN MATCHED THEN UPDATE SET `near`.`t`.`v` = `spark_catalog`.`far`.`t`.v + length('far.t.v')",
+        [(1, 6, 0), (3, 30, 0)]),
+    "the current database": (
+        "T USING far.t ON near.t.id = spark_catalog.far.t.id WHEN MATCHED THEN UPDATE SET v = far.t.v",
+        [(1, -1, 0), (3, 30, 0)]),
+    "the last name where one side is seen": (
+        "near.t USING far.t ON near.t.id = far.t.id WHEN MATCHED THEN UPDATE SET t.v = far.t.v "
+        "WHEN NOT MATCHED THEN INSERT (t.id, v) VALUES (t.id, t.v) "
+        "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = t.v + 1",
+        [(1, -1, 0), (2, -2, None), (3, 31, 0)]),
+    "the last name where one side has the column": (
+        "near.t USING far.t ON near.t.id = far.t.id WHEN MATCHED AND t.mine = 0 THEN UPDATE SET v = t.theirs",
+        [(1, 5, 0), (3, 30, 0)]),
+    "names within values": (
+        "near.t USING far.t ON near.t.id = far.t.id WHEN MATCHED THEN UPDATE SET v = "
+        "(SELECT max(far.t.v) FROM far.t) + transform(array(struct(far.t.v AS id)), t -> t.id)[0]",
+        [(1, -2, 0), (3, 30, 0)]),
+    "an alias for the table": (
+        "near.t x USING far.t ON x.id = far.t.id WHEN MATCHED THEN UPDATE SET v = far.t.v + t.v",
+        [(1, -2, 0), (3, 30, 0)]),
+    "an alias for the source": (
+        "near.t USING far.t s ON near.t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v + t.v",
+        [(1, 9, 0), (3, 30, 0)]),
+    "a version": ("near.t USING far.t VERSION AS OF 0 ON near.t.id = far.t.id WHEN MATCHED THEN UPDATE "
+                  "SET v = far.t.v", [(1, -1, 0), (3, 30, 0)]),
+}  # fmt: skip
+NOBODYS = {
+    "the last name": (
+        "near.t USING far.t ON t.id = far.t.id WHEN MATCHED THEN DELETE",
+        "AMBIGUOUS_REFERENCE",
+    ),
+    "the same table": (
+        "near.t USING t ON near.t.id = t.id WHEN MATCHED THEN DELETE",
+        "AMBIGUOUS_REFERENCE",
+    ),
+    "a column of the source": (
+        "near.t USING far.t ON near.t.id = far.t.id WHEN MATCHED THEN UPDATE SET far.t.v = 3",
+        "DELTA_MERGE_UNRESOLVED_EXPRESSION",
+    ),
+    "a name that an alias hides": (
+        "near.t x USING far.t ON near.t.id = far.t.id WHEN MATCHED THEN UPDATE SET v = far.t.v",
+        "DELTA_MERGE_UNRESOLVED_EXPRESSION",
+    ),
+    "a name that the source's alias hides": (
+        "near.t USING far.t s ON far.t.id = 1 WHEN MATCHED THEN DELETE",
+        "DELTA_MERGE_UNRESOLVED_EXPRESSION",
+    ),
+}
+
+
+@pytest.mark.usefixtures("namesakes")
+def test_tables_of_one_name_are_told_apart_by_their_databases(spark: SparkSession) -> None:
+    found = {}
+    for name, (statement, _) in BY_DATABASE.items():
+        spark.sql(f"MERGE INTO {statement}")
+        found[name] = sorted(tuple(r) for r in spark.table("near.t").collect())
+        spark.sql("RESTORE TABLE near.t TO VERSION AS OF 0")
+    assert found == {name: expected for name, (_, expected) in BY_DATABASE.items()}
+
+
+@pytest.mark.usefixtures("namesakes")
+def test_names_that_could_be_of_both_tables_or_of_none_are_refused(spark: SparkSession) -> None:
+    with no_job(spark):
+        found = {
+            name: named(lambda text=text: spark.sql(f"MERGE INTO {text}"))
+            for name, (text, _) in NOBODYS.items()
+        }
+    assert found == {name: told for name, (_, told) in NOBODYS.items()}
 
 
 # ---------------------------------------------------------------------------- what is read

@@ -117,6 +117,33 @@ def test_a_partition_moves_with_a_struct_that_grows(spark: SparkSession, table: 
     assert tidegate.open(table).files("part = 3").num_rows == 1
 
 
+@pytest.mark.parametrize("properties", WAYS)
+def test_a_struct_that_grows_is_null_there_in_rows_that_a_clause_by_source_sets(
+    spark: SparkSession, table: str, rows: Rows, properties: dict[str, str]
+) -> None:
+    query = "select key, struct(key a, 5 c) n, array(struct(key a)) l from values (1), (2), (3), (4) v(key)"
+    dt = made(spark, table, query, **properties)
+    comes = "select 1 key, named_struct('a', 9, 'b', 'new') n, array(named_struct('a', 9, 'b', 'new')) l"
+    merge = evolving(dt, comes).whenMatchedUpdateAll()
+    merge = merge.whenNotMatchedBySourceUpdate("key = 2", {"n": "named_struct('a', 0)", "l": "array(l[0])"})
+    merge = merge.whenNotMatchedBySourceUpdate(
+        "key = 3", {"n": "named_struct('b', 'x', 'c', 7)", "l": "null"}
+    )
+    merge.whenNotMatchedBySourceUpdate(set={"n": "n", "l": "l"}).execute()
+    assert rows(table) == [
+        (1, (9, 5, "new"), [(9, "new")]),
+        (2, (0, None, None), [(2, None)]),
+        (3, (None, 7, "x"), None),
+        (4, (4, 5, None), [(4, None)]),
+    ]
+    # Without evolution a value has all the fields.
+    merge = dt.merge(dt.toDF().alias("s"), "t.key = -1")
+    with no_job(spark), pytest.raises(AnalysisException) as caught:
+        merge.whenNotMatchedBySourceUpdate(set={"n": "named_struct('a', 0)"}).execute()
+    assert condition(caught) == "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION"
+    sound(table)
+
+
 # ---------------------------------------------------------------------------- structs that are null
 
 TARGETS = [

@@ -97,6 +97,35 @@ def test_the_rows_written_anew_are_counted(spark: SparkSession, table: str) -> N
     assert (metrics["numDeletedRows"], metrics["numCopiedRows"]) == ("1", "9")
 
 
+@pytest.mark.parametrize("hidden", [False, True])
+@pytest.mark.parametrize("properties", [{}, FEED, VECTORS], ids=["copy", "feed", "vectors"])
+def test_the_rows_of_a_merge_are_counted(
+    spark: SparkSession, table: str, properties: dict[str, str], hidden: bool
+) -> None:
+    found = make(spark, table, properties | (VECTORS if hidden else {}))
+    if hidden:
+        found.delete("id = 12")
+        found.setProperties({"delta.enableDeletionVectors": str(properties == VECTORS).lower()})
+    forget_counts(table)
+    _merge(found, table)
+    metrics = last(table)["operationMetrics"]
+    names = ("Inserted", "Updated", "Deleted", "Copied")
+    copied = 0 if properties == VECTORS else 7 if hidden else 8
+    assert [int(metrics[f"numTargetRows{n}"]) for n in names] == [2, 1, 1, copied]
+    assert int(metrics["numOutputRows"]) == 3 + copied
+
+
+def test_a_merge_answers_with_the_rows_it_changed(spark: SparkSession, table: str) -> None:
+    found = make(spark, table, {}).alias("t")
+    forget_counts(table)
+    source = spark.range(18, 23).alias("s")
+    merge = found.merge(source, "t.id = s.id").whenMatchedUpdate(set={"v": "-1"})
+    out = merge.whenNotMatchedInsert(values={"id": "s.id", "v": "-2"}).execute()
+    assert [tuple(r) for r in out.collect()] == [(5, 2, 0, 3)]
+    out = found.merge(source, "t.id = s.id").whenMatchedUpdate(set={"v": "-3"}).execute()
+    assert [tuple(r) for r in out.collect()] == [(5, 5, 0, 0)]
+
+
 def test_the_feed_tells_the_rows_alone_that_a_vector_hid(spark: SparkSession, table: str) -> None:
     found = make(spark, table, FEED | VECTORS)
     found.delete("id = 3")

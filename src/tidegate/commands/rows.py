@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +23,7 @@ from pyspark.sql import functions as F
 from tidegate import properties
 from tidegate.commands.removes import as_removes
 from tidegate.errors import AppendOnlyError, NotATableError
-from tidegate.files.vector_files import delete_rows
+from tidegate.files.vector_files import count_rows, delete_rows
 from tidegate.log.columns import ADD_SCHEMA, DV_TYPE, REMOVE_SCHEMA
 from tidegate.log.snapshot import Snapshot
 from tidegate.log.table_log import TableLog
@@ -32,8 +33,11 @@ from tidegate.spark.confs import conf
 from tidegate.spark.expressions import quote
 from tidegate.spark.scan.projection import spark_type
 from tidegate.spark.write.layout import CHANGE_TYPE
+from tidegate.storage.store import Store
 from tidegate.transaction.pending import num_records
 from tidegate.transaction.transaction import Transaction
+
+_THREADS = 8
 
 
 @dataclass
@@ -106,6 +110,16 @@ def total(counts: Sequence[int | None]) -> int | None:
     """Their sum, None if one is not known."""
     known = [c for c in counts if c is not None]
     return sum(known) if len(known) == len(counts) else None
+
+
+def shown(store: Store, files: pa.Table) -> int:
+    """The rows that some files show together; footers tell where statistics do not."""
+    live = live_rows(files)
+    silent = files.filter(pa.array([n is None for n in live], pa.bool_()))
+    hidden = pc.sum(pc.struct_field(silent.column("deletionVector").combine_chunks(), "cardinality")).as_py()
+    with ThreadPoolExecutor(_THREADS) as pool:
+        counted = pool.map(lambda path: count_rows(store, path), silent.column("path").to_pylist())
+        return sum(n for n in live if n is not None) + sum(counted) - (hidden or 0)
 
 
 def size_of(files: pa.Table) -> int:

@@ -35,6 +35,8 @@ __all__ = [
 ]
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Plain words that are values without quotes.
+_VALUES = frozenset({"true", "false", "null"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,10 @@ class Column:
 
     def __str__(self) -> str:
         # Every name that is not plainly one is quoted: the text is for reading back.
-        return ".".join(p if _PLAIN.fullmatch(p) else "`" + p.replace("`", "``") + "`" for p in self.path)
+        return ".".join(
+            p if _PLAIN.fullmatch(p) and p.lower() not in _VALUES else "`" + p.replace("`", "``") + "`"
+            for p in self.path
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,13 +33,13 @@ def is_current(field: StructField) -> bool:
     if KEY not in field.metadata:
         return True
     said = _said(field)
-    return said is not None and str(_spelled(described(field))).lower() == str(_spelled(said)).lower()
+    return said is not None and spelled(described(field)).lower() == spelled(said).lower()
 
 
 def _as_string(field: StructField, kind: DataType) -> StructField:
     """A column whose type is ``kind``, in the words of the log."""
     plain = without_lengths(kind)
-    text = None if plain == kind else str(_spelled(kind))
+    text = None if plain == kind else spelled(kind)
     if text == field.metadata.get(KEY) and plain == field.type:
         return field
     return field.with_type(plain).with_metadata({KEY: text})
@@ -48,6 +48,11 @@ def _as_string(field: StructField, kind: DataType) -> StructField:
 def described(field: StructField) -> DataType:
     """The type of a column as users described it: with the lengths that it, or a field inside, says."""
     return _joined(field.type, _said(field))
+
+
+def spelled(kind: DataType) -> str:
+    """A type with lengths in it as DDL, which is how a column says them."""
+    return str(_spelled(kind))
 
 
 def length_of(kind: DataType) -> tuple[str, int] | None:
@@ -152,7 +157,7 @@ def with_length(field: StructField, kind: DataType) -> StructField | None:
         return None
     was, wanted = length_of(described(field)), length_of(kind)
     if wanted is None or was == wanted:
-        return field.with_metadata({KEY: None if wanted is None else str(_spelled(kind))})
+        return field.with_metadata({KEY: None if wanted is None else spelled(kind)})
     if was is None or wanted[0] == "char" or wanted[1] < was[1]:
         return None
-    return field.with_metadata({KEY: str(_spelled(kind))})
+    return field.with_metadata({KEY: spelled(kind)})

@@ -10,21 +10,62 @@ import java.io.ByteArrayInputStream;
 import java.io.DataInputStream;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.function.Function;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.BasePredicate;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Predicate$;
+import org.apache.spark.sql.catalyst.expressions.PrettyAttribute;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
+
+// Columns whose names SQL takes for something else without quotes, such as true: Spark quotes only what is
+// no word at all, so its own text of the column true is the constant.
+class Quoted extends scala.runtime.AbstractPartialFunction {
+    private static final List WORDS = java.util.Arrays.asList(
+        new Object[] {
+            "true", "false", "null", "not", "case", "current_date", "current_timestamp", "exists"
+        });
+
+    public boolean isDefinedAt(Object expression) {
+        if (!(expression instanceof AttributeReference)) {
+            return false;
+        }
+        AttributeReference column = (AttributeReference) expression;
+        boolean found = WORDS.contains(column.name().toLowerCase(Locale.ROOT));
+        for (int i = 0; i < column.qualifier().size(); i++) {
+            found = found || WORDS.contains(((String) column.qualifier().apply(i)).toLowerCase(Locale.ROOT));
+        }
+        return found;
+    }
+
+    public Object applyOrElse(Object expression, scala.Function1 other) {
+        if (!isDefinedAt(expression)) {
+            return other.apply(expression);
+        }
+        AttributeReference column = (AttributeReference) expression;
+        StringBuilder text = new StringBuilder();
+        for (int i = 0; i < column.qualifier().size(); i++) {
+            text.append(quoted((String) column.qualifier().apply(i))).append(".");
+        }
+        // Its text is its name, as it stands.
+        return new PrettyAttribute(text.append(quoted(column.name())).toString(), column.dataType());
+    }
+
+    private static String quoted(String name) {
+        return "`" + name.replace("`", "``") + "`";
+    }
+}
 
 // Filters as SQL, timestamps as the running conf says.
 class Texts extends scala.runtime.AbstractFunction0 {
@@ -38,10 +79,14 @@ class Texts extends scala.runtime.AbstractFunction0 {
         List texts = new ArrayList();
         for (int i = 0; i < filters.length; i++) {
             for (int j = 0; j < filters[i].size(); j++) {
-                texts.add(((Expression) filters[i].apply(j)).sql());
+                texts.add(text((Expression) filters[i].apply(j)));
             }
         }
         return texts;
+    }
+
+    static String text(Expression expression) {
+        return ((Expression) expression.transform(new Quoted())).sql();
     }
 }
 
@@ -57,6 +102,11 @@ public class TableFileIndex implements FileIndex {
     // holds, but cannot name a class that Janino has loaded.
     public TableFileIndex() {
         this("", "", "", 0L, null, null);
+    }
+
+    // The SQL of an expression, for reading back.
+    public String text(Expression expression) {
+        return Texts.text(expression);
     }
 
     public TableFileIndex create(

@@ -327,7 +327,8 @@ def plan_of(frame: DataFrame) -> Any:
 
 def sql_of(table: DataFrame, condition: Column) -> str:
     """A condition on the rows of a table, from a classic session, as SQL text."""
-    return str(table.where(condition)._jdf.queryExecution().analyzed().condition().sql())
+    found = table.where(condition)._jdf.queryExecution().analyzed().condition()
+    return jvm.sql_text(table.sparkSession, found)
 
 
 def holds_view(spark: SparkSession, name: str, frame: DataFrame) -> bool:

@@ -40,6 +40,11 @@ def table_file_index(spark: SparkSession) -> Any:
     return compiled(spark, "TableFileIndex.java")
 
 
+def sql_text(spark: SparkSession, expression: Any) -> str:
+    """The SQL of a Catalyst expression, with quotes around names such as ``true``: it may be read back."""
+    return str(table_file_index(spark).text(expression))
+
+
 def compiled(spark: SparkSession, resource: str, replacing: Mapping[str, str] | None = None) -> Any:
     """An object of the class that a Java file of ours is named after; compiled once per JVM.
 

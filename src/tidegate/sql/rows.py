@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from sqlglot.tokenizer_core import TokenType
 
 from tidegate.commands.assignments import set_twice
 from tidegate.commands.delete import delete as delete_rows
 from tidegate.commands.update import update as update_rows
 from tidegate.commands.write import write
-from tidegate.errors import OptionError, SchemaInvalidError
+from tidegate.errors import MergeInvalidError, OptionError, SchemaInvalidError
 from tidegate.files.paths import HIVE_DEFAULT_PARTITION
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.schema.columns import filled_columns
@@ -33,13 +36,21 @@ from tidegate.sql import defaults, nodes
 from tidegate.sql.context import Context
 from tidegate.sql.dialect import Walk, tokens_of
 from tidegate.sql.queries import query
-from tidegate.sql.references import without_qualifiers
+from tidegate.sql.references import queries_in, without_qualifiers
 from tidegate.sql.tables import nothing
 from tidegate.table.frames import rows
 
 _NULLS = "spark.sql.defaultColumn.useNullsForMissingDefaultValues"
 _AFFECTED = "num_affected_rows bigint"
 _CATALOG = "spark_catalog"
+# What is assigned in a MERGE, beside its kinds of clauses; and which of table and source each of them sees.
+_SET = "set"
+_SEES = {
+    "matched": slice(0, 2),
+    "not_matched": slice(1, 2),
+    "not_matched_by_source": slice(0, 1),
+    _SET: slice(0, 1),
+}
 
 
 def insert(context: Context, node: nodes.Insert) -> DataFrame:
@@ -230,7 +241,7 @@ def _is_refused(given: DataType, want: DataType, name: str) -> bool:
 def update(context: Context, node: nodes.Update) -> DataFrame:
     log = context.log(node.table)
     _once([c for c, _ in node.set], "SET assigns", "DELTA_CONFLICT_SET_COLUMN")
-    short = _shortened(context, node)
+    short = _shortened(context, (node.table, node.alias))
     values = defaults.in_assignments([(short(c), short(v)) for c, v in node.set], load(log).schema)
     where = None if node.where is None else short(node.where)
     count = update_rows(context.spark, log, values or {}, where, alias=node.alias or _last(node))
@@ -238,16 +249,20 @@ def update(context: Context, node: nodes.Update) -> DataFrame:
 
 
 def delete(context: Context, node: nodes.Delete) -> DataFrame:
-    where = None if node.where is None else _shortened(context, node)(node.where)
+    where = None if node.where is None else _shortened(context, (node.table, node.alias))(node.where)
     log = context.log(node.table)
     count = delete_rows(context.spark, log, where, alias=node.alias or _last(node))
     shown = -1 if count is None else count
     return rows(context.spark, [{"num_affected_rows": shown}], _AFFECTED)
 
 
-def _shortened(context: Context, node: nodes.Statement, *others: nodes.TableRef) -> Callable[[str], str]:
-    """Texts in which ``db.t.column`` is ``t.column``: frames go by one name, statements by several parts."""
-    named = [r.parts for r in (node.table, *others) if r.path is None]
+def _shortened(context: Context, *tables: tuple[nodes.TableRef, str | None]) -> Callable[[str], str]:
+    """Texts in which ``db.t.column`` is ``t.column``: frames go by one name, statements by several parts.
+
+    Not where another alias hides the table's own name, which then may be that of the other side.
+    """
+    shown = [r for r, alias in tables if (alias or r.parts[-1]).casefold() == r.parts[-1].casefold()]
+    named = [r.parts for r in shown if r.path is None]
 
     def short(text: str) -> str:
         # A name may be said with its database where the statement left that out.
@@ -279,25 +294,23 @@ def merge(context: Context, node: nodes.Merge) -> DataFrame:
     # Before the source is planned, which may read this very table.
     snapshot = load(table._log)
     source = query(context, f"{node.common}SELECT * FROM {node.source}")
-    named = _source_ref(node.source)
-    alias = node.source_alias or (None if named is None or named.path is not None else named.parts[-1])
+    target, alias, reads = _reading(context, node, snapshot, source)
     if alias is not None:
         source = source.alias(alias)
-    short = _shortened(context, node, *([named] if named is not None else []))
-    target = node.alias or _last(node)
-    builder = (table.alias(target) if target is not None else table).merge(source, short(node.on))
+    on = reads["matched"](node.on)
+    builder = (table.alias(target) if target is not None else table).merge(source, on)
     builder = builder._since(snapshot)
     if node.evolution:
         builder = builder.withSchemaEvolution()
     for clause in node.clauses:
-        values = None
+        read, values = reads[clause.kind], None
         if clause.values is not None:
             where = "SET assigns" if clause.action == "update" else "INSERT names"
             _once([c for c, _ in clause.values], where, set_twice(clause.action.upper()))
             values = defaults.in_assignments(
-                [(short(c), short(v)) for c, v in clause.values], snapshot.schema
+                [(reads[_SET](c), read(v)) for c, v in clause.values], snapshot.schema
             )
-        condition = None if clause.condition is None else short(clause.condition)
+        condition = None if clause.condition is None else read(clause.condition)
         match (clause.kind, clause.action):
             case ("matched", "delete"):
                 builder = builder.whenMatchedDelete(condition)
@@ -320,3 +333,86 @@ def merge(context: Context, node: nodes.Merge) -> DataFrame:
 def _source_ref(text: str) -> nodes.TableRef | None:
     """The table that a source is, None where it is a query."""
     return None if text.startswith("(") else Walk(text, tokens_of(text)).table()
+
+
+def _reading(
+    context: Context, node: nodes.Merge, snapshot: Snapshot, source: DataFrame
+) -> tuple[str | None, str | None, dict[str, Callable[[str], str]]]:
+    """What table and source go by in a MERGE, and how its texts say so: what is assigned, and each kind's."""
+    named = _source_ref(node.source)
+    full = _namesakes(context, node, named)
+    if full is not None:
+        sides = [_Side(full[0], snapshot.schema.names), _Side(full[1], tuple(source.columns))]
+        called = {of: partial(_called, sides=sides[seen]) for of, seen in _SEES.items()}
+        return sides[0].alias, sides[1].alias, dict(called)
+    tables = [(node.table, node.alias), *([] if named is None else [(named, node.source_alias)])]
+    alias = node.source_alias or (None if named is None or named.path is not None else named.parts[-1])
+    return node.alias or _last(node), alias, dict.fromkeys(_SEES, _shortened(context, *tables))
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A table of a MERGE whose last name is the other's too: its catalog, database and name; its columns."""
+
+    name: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def alias(self) -> str:
+        return ".".join(self.name[1:] if self.name[0].casefold() == _CATALOG else self.name)
+
+    def named_by(self, parts: Sequence[str]) -> int:
+        """How many of the parts before a column are this table's name; 0 where they are not."""
+        folded = tuple(p.casefold() for p in parts)
+        for start in range(len(self.name)):
+            name = tuple(p.casefold() for p in self.name[start:])
+            follows = folded[len(name) :]
+            if follows and folded[: len(name)] == name:
+                # A single name may be a column's too, and what follows its field.
+                known = len(name) > 1 or follows[0] in {c.casefold() for c in self.columns}
+                return len(name) if known else 0
+        return 0
+
+
+def _namesakes(
+    context: Context, node: nodes.Merge, source: nodes.TableRef | None
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The full names of a table and its source that go by the same last name, and none by an alias."""
+    tables = [node.table] if source is None else [node.table, source]
+    if len(tables) < 2 or node.alias or node.source_alias or any(t.path is not None for t in tables):
+        return None
+    if len({t.parts[-1].casefold() for t in tables}) > 1:
+        return None
+    above = (_CATALOG, context.spark.catalog.currentDatabase())
+    ours, theirs = ((*above[: max(0, 3 - len(t.parts))], *t.parts) for t in tables)
+    same = [p.casefold() for p in ours] == [p.casefold() for p in theirs]
+    return None if same else (ours, theirs)
+
+
+def _called(text: str, sides: Sequence[_Side]) -> str:
+    """``text`` with the aliases of tables in the place of their names; subqueries have names of their own."""
+    tokens = tokens_of(text)
+    queries = queries_in(text)
+    dots = [t.token_type is TokenType.DOT for t in tokens]
+    # A name by itself may be the variable of a lambda.
+    alone = {t.text.casefold() for i, t in enumerate(tokens) if not any(dots[max(0, i - 1) : i + 2])}
+    out, at, i = [], 0, 0
+    while i < len(tokens):
+        end = i + 1
+        while end + 1 < len(tokens) and dots[end]:
+            end += 2
+        parts = [t.text for t in tokens[i:end:2]]
+        inside = any(start <= tokens[i].start <= last for start, last in queries)
+        found = [] if inside else [(s, n) for s in sides if (n := s.named_by(parts))]
+        found = [(s, n) for s, n in found if n > 1 or parts[0].casefold() not in alone]
+        if len(found) > 1:
+            raise MergeInvalidError(
+                f"{'.'.join(parts)} could be of {' and of '.join(s.alias for s, _ in found)}.",
+                hint="Name the table with its database, or give both an alias.",
+                errorClass="AMBIGUOUS_REFERENCE",
+            )
+        for side, n in found:
+            out += [text[at : tokens[i].start], quote(side.alias)]
+            at = tokens[i + 2 * n - 2].end + 1
+        i = end
+    return "".join([*out, text[at:]])

@@ -264,7 +264,9 @@ def test_a_long_chain_is_no_deep_tree() -> None:
         "x < 1.5D AND x < -1.5 AND x = X'00ff' AND x = CAST('NaN' AS FLOAT)",
         "x = TIMESTAMP_NTZ '1969-01-05 01:02:03'",
         "upper(`x y`) = 'A'",
+        "`true` AND s.`False` = 1 AND `null` IS NULL",
     ],
 )
 def test_a_predicate_prints_as_text_that_reads_the_same(text: str) -> None:
     assert str(parse(str(parse(text)))) == str(parse(text))
+    assert parse(str(parse(text))).columns == parse(text).columns

@@ -214,10 +214,10 @@ class _Merge:
         written = self._write(files, touched, decisions, source, facts, counts)
         self.watch.lap("rewriteTimeMs")
         output = rows.total(rows.live_rows(written.adds)) or 0
-        live = rows.total(rows.live_rows(files))
         copied = 0
         if not self.with_vectors and files.num_rows:
-            # Without row counts in the log the written rows tell.
+            # Where new rows are written too, only the files themselves tell what was in them.
+            live = rows.shown(self.transaction.log.store, files) if self.analysis.not_matched else None
             copied = (output if live is None else live - counts.deleted) - counts.updated
         inserted = max(0, output - counts.updated - copied)
         done = Merged(counts.updated, counts.deleted, inserted)

@@ -179,17 +179,17 @@ def evolved(
 
     Columns that it has take the source's type where ``widens`` says so.
     """
-    twice = duplicate_columns(source.schema)
+    active = [c for c in clauses if c.when != "not matched by source"]
+    star = any(c.is_star for c in active)
+    named = [_stripped(name, alias) for c in active for name in (c.values or {})]
+    comes = _assigned(source.schema, {_key(p) for p in named}, star, ())
+    twice = duplicate_columns(comes)
     if twice:
         raise SchemaInvalidError(
             f"The source has columns twice: {', '.join(twice)}.",
             hint="In a table names differ by more than their case.",
             errorClass="DELTA_DUPLICATE_COLUMNS_FOUND.DATA",
         )
-    active = [c for c in clauses if c.when != "not matched by source"]
-    star = any(c.is_star for c in active)
-    named = [_stripped(name, alias) for c in active for name in (c.values or {})]
-    comes = _assigned(source.schema, {_key(p) for p in named}, star, ())
     unequal = not_merging(have, comes)
     if unequal is not None:
         path, before, after = unequal
@@ -286,7 +286,9 @@ class _Reader:
         if clause.values is None:
             return self._star(clause)
         if not self.evolves or clause.when == "not matched by source":
-            return assignments_of(self.frame, self.have, clause.values, self.alias, str(clause), self.casts)
+            given = assignments_of(self.frame, self.have, clause.values, self.alias, str(clause), self.casts)
+            # A struct may grow by another clause: the fields that join it are null here.
+            return [replace(a, missing=self.evolves) for a in given]
         paths = []
         for name in clause.values:
             path = target_path(name, self.have, self.alias, self.exact)

@@ -105,9 +105,9 @@ def decide(
     wanted = F.col(CLAUSE).isNotNull()
     if analysis.not_matched:
         wanted = wanted | F.col(SOURCE_ROW).isNotNull()
-    columns = [qualified(alias, PLACE).alias(AT), clause.alias(CLAUSE), F.col(SOURCE_ROW)]
-    if any(u.clause.action == "update" for u in analysis.matched):
-        columns += [source.column(n) for n in source.names]
+    columns = [qualified(alias, PLACE).alias(AT), clause.alias(CLAUSE)]
+    reads = any(u.clause.action == "update" for u in analysis.matched)
+    columns.append(source.every(rows) if reads else F.col(SOURCE_ROW))
     decisions = source.named(source.kept(joined.select(*columns).where(wanted)))
     return _summed(decisions, analysis, found.pushed())
 
@@ -163,6 +163,5 @@ def unmatched(rows: DataFrame, decisions: Decisions | None, analysis: Analysis, 
         ids = ids.select(F.col(SOURCE_ROW).alias(AT))
         ids = F.broadcast(ids) if source.broadcasts(decisions.pairs) else ids
         rows = source.named(rows.join(ids, F.col(SOURCE_ROW) == F.col(AT), "left_anti"))
-    columns = [source.column(n) for n in source.names]
-    out = rows.select(*columns, clause_number(analysis.not_matched).alias(CLAUSE))
+    out = rows.select(source.every(rows), clause_number(analysis.not_matched).alias(CLAUSE))
     return source.named(out.where(F.col(CLAUSE).isNotNull()))

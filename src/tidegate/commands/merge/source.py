@@ -66,6 +66,10 @@ class Source:
             return qualified(self.alias, name)
         return self.given[quote(name)]
 
+    def every(self, rows: DataFrame) -> Column:
+        """All that ``rows`` of the source have, in what was made of them: columns that share a name too."""
+        return rows["*"] if self.alias is None else F.col(f"{quote(self.alias)}.*")
+
     def bound(self, column: Any) -> Any:
         """A user's column, text or value; one that was taken from the frame means the rows that were read.
 

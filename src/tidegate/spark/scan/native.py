@@ -139,12 +139,13 @@ class FilePlanner:
 
     def _prune(self, files: pa.Table, texts: Sequence[str]) -> pa.Table:
         names = self.layout.partitions.names
+        schema = self.layout.with_type_changes(self.physical)
         for text in texts:
             predicate = self._parse(text)
             if predicate is not None:
                 predicate = narrowing(self.spark, predicate, names)
                 told = self.snapshot.derived
-                files = files.filter(keep_mask(files, predicate, self.physical, names, "none", told))
+                files = files.filter(keep_mask(files, predicate, schema, names, "none", told))
         return files
 
     def _parse(self, text: str) -> Predicate | None:

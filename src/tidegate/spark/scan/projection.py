@@ -18,8 +18,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType as SparkStruct
 
 from tidegate.metadata import Metadata
+from tidegate.schema import lengths
 from tidegate.schema.columns import users_metadata, users_type
-from tidegate.schema.mapping import ID, Mode, mapping_mode, physical_name
+from tidegate.schema.mapping import ID, Mode, mapping_mode, physical_name, to_physical
 from tidegate.schema.types import (
     VOID,
     ArrayType,
@@ -30,6 +31,7 @@ from tidegate.schema.types import (
     StructType,
     nullable,
 )
+from tidegate.schema.widening import TYPE_CHANGES
 
 FIELD_ID = "parquet.field.id"
 _METADATA = "_metadata"
@@ -71,6 +73,16 @@ class Layout:
         """The name that a top-level column has in files."""
         return physical_name(field, self.mode)
 
+    def with_type_changes(self, stored: StructType) -> StructType:
+        """A schema of files that says which types its columns had: so the bounds of old files are read."""
+        if not any(TYPE_CHANGES in f.metadata for _, f in self.metadata.schema.walk()):
+            return stored
+        walked = to_physical(self.metadata.schema, self.mode).walk()
+        changes = {path: f.metadata[TYPE_CHANGES] for path, f in walked if TYPE_CHANGES in f.metadata}
+        return stored.transform(
+            lambda path, f: f.with_metadata({TYPE_CHANGES: changes[path]}) if path in changes else f
+        )
+
     def columns(self) -> list[Column]:
         """The table's columns over the relation's, in order."""
         out = []
@@ -107,6 +119,9 @@ def _physical(f: StructField, mode: Mode) -> StructField | None:
     if inner is None:
         return None
     metadata = users_metadata(f)
+    if lengths.KEY in metadata and _has_void(f.type):
+        # Spark goes through this type and the one of the files side by side.
+        metadata[lengths.KEY] = lengths.spelled(_physical_type(lengths.described(f), "none") or inner)
     if mode == "id" and ID in f.metadata:
         metadata[FIELD_ID] = f.metadata[ID]
     return StructField(physical_name(f, mode), inner, f.nullable, metadata)

@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidegate.schema.lengths import described, length_of, without_lengths
-from tidegate.schema.types import ArrayType, DataType, MapType, StructField, StructType
+from tidegate.schema.types import VOID, ArrayType, DataType, MapType, StructField, StructType
 from tidegate.spark.write.constraints import LENGTH, Constraint, violation
 
 
@@ -29,8 +29,11 @@ def _bounded(column: Column, kind: DataType, path: str) -> Column:
         keyed = F.transform_keys(column, lambda k, _: _bounded(k, kind.key, f"{path}.key"))
         return F.transform_values(keyed, lambda _, v: _bounded(v, kind.value, f"{path}.value"))
     if isinstance(kind, StructType):
+        # What is void has been left out already: files have no column for it.
         parts = [
-            _bounded(column.getField(f.name), f.type, f"{path}.{f.name}").alias(f.name) for f in kind.fields
+            _bounded(column.getField(f.name), f.type, f"{path}.{f.name}").alias(f.name)
+            for f in kind.fields
+            if f.type != VOID
         ]
         return F.when(column.isNotNull(), F.struct(*parts))
     return _cut(column, kind, path)
