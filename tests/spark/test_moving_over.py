@@ -118,7 +118,7 @@ def test_a_store_that_cannot_be_asked_is_no_table_that_is_missing(
     finally:
         spark.conf.unset("spark.databricks.delta.isDeltaTable.throwOnError")
     with pytest.raises(TypeError, match="identifier must be str"):
-        DeltaTable.isDeltaTable(spark, None)  # type: ignore[arg-type]
+        DeltaTable.isDeltaTable(spark, None)
 
 
 def test_a_clone_of_no_version_is_none_of_the_newest(existing: DeltaTable, table: str) -> None:
@@ -153,14 +153,14 @@ def test_a_version_is_found_by_its_own_time_to_the_millisecond(
 
 def test_the_source_of_a_merge_is_a_frame_of_spark(existing: DeltaTable) -> None:
     with pytest.raises(TypeError, match="must be DataFrame"):
-        existing.merge(pd.DataFrame({"id": [1]}), "true")  # type: ignore[arg-type]
+        existing.merge(pd.DataFrame({"id": [1]}), "true")
 
 
 def test_a_retention_may_be_any_number(existing: DeltaTable, table: str) -> None:
     for hours in ("168", 1e300, float("inf"), 200):
-        assert existing.vacuum(hours).count() == 0  # type: ignore[arg-type]
+        assert existing.vacuum(hours).count() == 0
     with pytest.raises(ValueError, match="could not convert"):
-        existing.vacuum("soon")  # type: ignore[arg-type]
+        existing.vacuum("soon")
 
 
 def test_names_of_columns_and_properties_come_one_by_one_or_as_a_list(
@@ -236,7 +236,7 @@ def test_a_builder_for_delta_spark_makes_a_session_that_is_enabled(spark: SparkS
     session.range(3).write.format("delta").save(table)
     assert session.read.format("delta").load(table).count() == 3
     with pytest.raises(TypeError, match="builder of a SparkSession"):
-        tidegate.configure_spark_with_delta_pip(spark)  # type: ignore[arg-type]
+        tidegate.configure_spark_with_delta_pip(spark)
 
 
 @pytest.mark.skipif(CONNECT, reason="the catalog is the server's")
