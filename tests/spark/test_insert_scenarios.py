@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 pytestmark = pytest.mark.spark
 
@@ -176,3 +177,66 @@ def test_a_partition_that_is_overwritten_is_the_one_that_the_value_means_there(
     kept = spark.sql(" UNION ALL ".join(f"SELECT CAST({value} AS {kind})" for value in stays)).collect()
     assert sorted(map(str, (r[0] for r in old))) == sorted(map(str, (r[0] for r in kept)))
     assert spark.sql(f"SELECT count(*) FROM {name} WHERE id = 9").collect()[0][0] == 1
+
+
+WRITERS: dict[str, Callable[[DataFrame, str], None]] = {
+    "insertInto": lambda df, name: df.write.insertInto(name),
+    "insertInto overwrite": lambda df, name: df.write.insertInto(name, overwrite=True),
+    "saveAsTable": lambda df, name: df.write.format("delta").mode("append").saveAsTable(name),
+    "append": lambda df, name: df.writeTo(name).append(),
+    "overwrite": lambda df, name: df.writeTo(name).overwrite(F.lit(True)),
+    "overwritePartitions": lambda df, name: df.writeTo(name).overwritePartitions(),
+}
+
+
+@pytest.fixture
+def typed(spark: SparkSession) -> Iterator[str]:
+    """A table by name with columns that are no text."""
+    name = "typed_inserts"
+    spark.sql(f"DROP TABLE IF EXISTS {name}")
+    spark.sql(
+        f"CREATE TABLE {name} (i INT, d DATE, b BOOLEAN, s STRUCT<x: INT>, v ARRAY<DECIMAL(4, 1)>, "
+        "m MAP<STRING, BIGINT>) USING delta"
+    ).collect()
+    yield name
+    spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_writers_by_name_take_text_as_the_value_it_spells(
+    spark: SparkSession, typed: str, writer: str
+) -> None:
+    text = (
+        "SELECT '1' AS i, '2024-01-02' AS d, 'true' AS b, named_struct('x', '3') AS s, array('4.5') AS v, "
+        "map('k', '6') AS m"
+    )
+    WRITERS[writer](spark.sql(text), typed)
+    found = spark.sql(f"SELECT i, CAST(d AS STRING), b, s.x, CAST(v[0] AS STRING), m['k'] FROM {typed}")
+    assert [tuple(r) for r in found.collect()] == [(1, "2024-01-02", True, 3, "4.5", 6)]
+    with pytest.raises(PySparkException) as refused:
+        WRITERS[writer](spark.sql(text.replace("'6'", "'six'")), typed)
+    assert refused.value.getCondition() == "CAST_INVALID_INPUT"
+    assert spark.table(typed).count() == 1
+
+
+def test_text_is_stored_as_the_store_assignment_policy_says(spark: SparkSession, typed: str) -> None:
+    def append(value: str) -> None:
+        spark.sql(f"SELECT '{value}' AS i").writeTo(typed).append()
+
+    spark.conf.set("spark.sql.storeAssignmentPolicy", "STRICT")
+    try:
+        with pytest.raises(AnalysisException) as refused:
+            append("1")
+        assert refused.value.getCondition() == "CANNOT_UP_CAST_DATATYPE"
+        spark.conf.set("spark.sql.ansi.enabled", "false")
+        spark.conf.set("spark.sql.storeAssignmentPolicy", "LEGACY")
+        append("2")
+        append("two")
+        spark.conf.set("spark.sql.storeAssignmentPolicy", "ANSI")
+        append("3")
+        with pytest.raises(PySparkException, match="does not fit into i"):
+            append("three")
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+        spark.conf.unset("spark.sql.storeAssignmentPolicy")
+    assert [r.i for r in spark.table(typed).orderBy("i").collect()] == [None, 2, 3]

@@ -65,6 +65,7 @@ def save_as_table(
             options=options,
             defaults=session_defaults(spark),
             saved=Saved(entry.managed),
+            by_policy=mode == "append",
         )
         return
     path = _option(options, "path")
@@ -118,7 +119,7 @@ def insert_into(
     if overwrite and _option(given, "partitionOverwriteMode") is None and _is_dynamic(spark):
         given["partitionOverwriteMode"] = "dynamic"
     frame = by_position(frame, schema, schema.names)
-    write(frame, log.url, mode="overwrite" if overwrite else "append", options=given)
+    write(frame, log.url, mode="overwrite" if overwrite else "append", options=given, by_policy=True)
 
 
 def write_to(
@@ -144,7 +145,8 @@ def write_to(
             text = condition if isinstance(condition, str) else _text(spark, log, condition)
             if text.strip().lower() != "true":
                 given["replaceWhere"] = text
-        write(frame, log.url, mode="append" if verb == "append" else "overwrite", options=given)
+        mode = "append" if verb == "append" else "overwrite"
+        write(frame, log.url, mode=mode, options=given, by_policy=True)
         return
     if verb != "create" and (_option(options, "overwriteSchema") or "true").lower() == "false":
         raise OptionError(

@@ -35,6 +35,7 @@ from tidegate.schema.paths import Path
 from tidegate.schema.types import StructType
 from tidegate.spark.confs import log_at
 from tidegate.spark.scan.origins import reads_newest
+from tidegate.spark.write.assigned import assigned
 from tidegate.spark.write.files import write_files
 from tidegate.spark.write.fit import check_columns, check_storable, merged, schema_of
 from tidegate.spark.write.identity import check_explicit, to_generate
@@ -68,12 +69,14 @@ def write(
     operation: Operation | None = None,
     saved: Saved | None = None,
     base: Snapshot | None = None,
+    by_policy: bool = False,
 ) -> Committed | None:
     """Write ``frame`` to the table at ``url``; None if nothing is to be done, or nothing has changed.
 
     ``operation`` is what the history says was done, an ordinary write by default; a table that is ``saved``
     under its name once more is told as one that was replaced. What others commit after ``base`` has come
-    between; without it, what they commit from now on.
+    between; without it, what they commit from now on. With ``by_policy`` text is cast too, as the session's
+    store assignment policy says (see ``assigned``).
     """
     mode = mode.lower()
     if mode not in MODES:
@@ -89,7 +92,7 @@ def write(
             if base is None or turn > 1
             else Transaction(log, base, defaults=defaults)
         )
-        work = _Write(frame, transaction, mode, given, once, saved)
+        work = _Write(frame, transaction, mode, given, once, saved, by_policy)
         try:
             return work.run(partition_by, properties, operation)
         except MetadataChangedException:
@@ -158,8 +161,10 @@ class _Write:
         given: Options,
         once: Once,
         saved: Saved | None = None,
+        by_policy: bool = False,
     ) -> None:
-        self.frame = frame
+        there = transaction.snapshot
+        self.frame = assigned(frame, there.schema) if by_policy and there is not None else frame
         self.spark = frame.sparkSession
         self.transaction = transaction
         self.mode = mode

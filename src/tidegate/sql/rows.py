@@ -18,19 +18,10 @@ from tidegate.errors import MergeInvalidError, OptionError, SchemaInvalidError
 from tidegate.files.paths import HIVE_DEFAULT_PARTITION
 from tidegate.log.snapshot import Snapshot, load
 from tidegate.schema.columns import filled_columns
-from tidegate.schema.types import (
-    VOID,
-    ArrayType,
-    DataType,
-    DecimalType,
-    MapType,
-    PrimitiveType,
-    StructType,
-)
+from tidegate.schema.types import StructType
 from tidegate.spark.confs import session_defaults
 from tidegate.spark.expressions import quote
 from tidegate.spark.scan.projection import spark_type
-from tidegate.spark.write.fit import check_assignable, schema_of
 from tidegate.spark.write.positions import by_name, by_position
 from tidegate.sql import defaults, nodes
 from tidegate.sql.context import Context
@@ -77,7 +68,6 @@ def insert(context: Context, node: nodes.Insert) -> DataFrame:
         assert column is not None
         frame = frame.withColumn(column.name, F.expr(text).cast(spark_type(column.type)))
     _check_complete(frame, snapshot.schema)
-    frame = _stored(context, frame, snapshot.schema)
     options = {"mergeSchema": "true"} if node.evolution else {}
     overwrite = node.overwrite or node.replace_where is not None
     if node.replace_where is not None:
@@ -93,6 +83,7 @@ def insert(context: Context, node: nodes.Insert) -> DataFrame:
         options=options,
         defaults=session_defaults(context.spark),
         base=snapshot,
+        by_policy=True,
     )
     return nothing(context)
 
@@ -187,55 +178,6 @@ def _check_complete(frame: DataFrame, schema: StructType) -> None:
                 hint=f"Name it, or set {_NULLS} = true." if strict and f.nullable else None,
                 errorClass="DELTA_INSERT_COLUMN_MISMATCH",
             )
-
-
-def _stored(context: Context, frame: DataFrame, schema: StructType) -> DataFrame:
-    """Plain values as their columns store them: INSERT also takes a date or a number that is text.
-
-    Without ANSI mode Spark makes null of what is no such value; then the write refuses the text as it comes.
-    """
-    if (context.spark.conf.get("spark.sql.ansi.enabled", "true") or "").lower() != "true":
-        return frame
-    columns = []
-    for given in schema_of(frame).fields:
-        want = schema.field(given.name)
-        column = F.col("`" + given.name.replace("`", "``") + "`")
-        kind = given.type if want is None else _stored_type(given.type, want.type, want.name)
-        columns.append(column if kind == given.type else column.cast(spark_type(kind)).alias(given.name))
-    return frame.select(*columns)
-
-
-def _stored_type(given: DataType, want: DataType, name: str) -> DataType:
-    """The type with the plain ones that the write would not take as the table has them, at every level."""
-    if isinstance(given, StructType) and isinstance(want, StructType):
-        return StructType(
-            tuple(
-                f if (to := want.field(f.name)) is None else f.with_type(_stored_type(f.type, to.type, name))
-                for f in given.fields
-            )
-        )
-    if isinstance(given, ArrayType) and isinstance(want, ArrayType):
-        return ArrayType(_stored_type(given.element, want.element, name), given.contains_null)
-    if isinstance(given, MapType) and isinstance(want, MapType):
-        return MapType(
-            _stored_type(given.key, want.key, name),
-            _stored_type(given.value, want.value, name),
-            given.value_contains_null,
-        )
-    return want if _is_plain(given) and _is_plain(want) and _is_refused(given, want, name) else given
-
-
-def _is_plain(kind: DataType) -> bool:
-    return isinstance(kind, PrimitiveType | DecimalType) and kind != VOID
-
-
-def _is_refused(given: DataType, want: DataType, name: str) -> bool:
-    """Whether the write would not take a column of this type; what it takes it may store wider."""
-    try:
-        check_assignable(given, want, name)
-    except SchemaInvalidError:
-        return True
-    return False
 
 
 def update(context: Context, node: nodes.Update) -> DataFrame:

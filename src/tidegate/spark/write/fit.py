@@ -218,10 +218,10 @@ def fitted(
             want = nullable_type(_physical_type(f.type, "none"))
         if found is not None:
             check_assignable(found.type, f.type, f.name)
-            column = _quoted(found.name)
+            column = quoted(found.name)
             if found.type != want:
                 casts = casts or casts_of(frame.sparkSession)
-                column = _cast(column, found.type, f.type, (f.name,), casts)
+                column = as_stored(column, found.type, f.type, (f.name,), casts)
             if key in identities:
                 column = F.coalesce(column, identity.numbers(identities[key], partitions))
         elif key in identities:
@@ -238,7 +238,7 @@ def fitted(
             text = column.cast("string")
             column = F.when((F.length(text) > 0) & (text != HIVE_DEFAULT_PARTITION), column)
         columns.append(column.alias(f.name))
-    out = frame.select(*columns, *(_quoted(name) for name in keep))
+    out = frame.select(*columns, *(quoted(name) for name in keep))
     for name, expression, want in later:
         out = out.withColumn(name, F.expr(expression).cast(spark_type(want)))
     return out
@@ -249,9 +249,9 @@ def stored(frame: DataFrame, field: StructField) -> Column:
     found = schema_of(frame).field(field.name)
     assert found is not None
     check_assignable(found.type, field.type, field.name)
-    column = _quoted(found.name)
+    column = quoted(found.name)
     if found.type != nullable_type(field.type):
-        column = _cast(column, found.type, field.type, (field.name,), casts_of(frame.sparkSession))
+        column = as_stored(column, found.type, field.type, (field.name,), casts_of(frame.sparkSession))
     return bounded(column, field)
 
 
@@ -262,16 +262,17 @@ def physical(frame: DataFrame, metadata: Metadata, keep: Sequence[str] = ()) -> 
     for f in metadata.schema.fields:
         if f.type == VOID:
             continue
-        column = _quoted(f.name)
+        column = quoted(f.name)
         target = nullable_type(_physical_type(f.type, mode))
         if target != nullable_type(f.type):
             column = column.cast(spark_type(target))
         tags = {FIELD_ID: f.metadata[ID]} if mode != "none" and ID in f.metadata else {}
         columns.append(column.alias(physical_name(f, mode), metadata=tags))
-    return frame.select(*columns, *(_quoted(name) for name in keep))
+    return frame.select(*columns, *(quoted(name) for name in keep))
 
 
-def _quoted(name: str) -> Column:
+def quoted(name: str) -> Column:
+    """A column of a frame by its name, dots and all."""
     return F.col("`" + name.replace("`", "``") + "`")
 
 
@@ -296,7 +297,7 @@ def _physical_type(kind: DataType, mode: Mode) -> DataType:
     return kind
 
 
-def _cast(column: Column, have: DataType, want: DataType, path: Path, casts: Casts) -> Column:
+def as_stored(column: Column, have: DataType, want: DataType, path: Path, casts: Casts) -> Column:
     """A column as the table stores it; structs by name, field by field."""
     if isinstance(have, StructType) and isinstance(want, StructType):
         by_name = {f.name.lower(): f for f in have.fields}
@@ -306,9 +307,9 @@ def _cast(column: Column, have: DataType, want: DataType, path: Path, casts: Cas
                 continue
             found = by_name.get(f.name.lower())
             if found is None:
-                inner = _cast(F.lit(None), VOID, f.type, (*path, f.name), casts)
+                inner = as_stored(F.lit(None), VOID, f.type, (*path, f.name), casts)
             else:
-                inner = _cast(column.getField(found.name), found.type, f.type, (*path, f.name), casts)
+                inner = as_stored(column.getField(found.name), found.type, f.type, (*path, f.name), casts)
             parts.append(inner.alias(f.name))
         whole = F.when(column.isNotNull(), F.struct(*parts))
         return whole.cast(spark_type(nullable_type(_physical_type(want, "none"))))
@@ -316,11 +317,11 @@ def _cast(column: Column, have: DataType, want: DataType, path: Path, casts: Cas
         if have.element == want.element:
             return column.cast(spark_type(nullable_type(want)))
         element = (*path, "element")
-        return F.transform(column, lambda x: _cast(x, have.element, want.element, element, casts))
+        return F.transform(column, lambda x: as_stored(x, have.element, want.element, element, casts))
     if isinstance(have, MapType) and isinstance(want, MapType) and have != want:
         key, value = (*path, "key"), (*path, "value")
-        keyed = F.transform_keys(column, lambda k, _: _cast(k, have.key, want.key, key, casts))
-        return F.transform_values(keyed, lambda _, v: _cast(v, have.value, want.value, value, casts))
+        keyed = F.transform_keys(column, lambda k, _: as_stored(k, have.key, want.key, key, casts))
+        return F.transform_values(keyed, lambda _, v: as_stored(v, have.value, want.value, value, casts))
     target = nullable_type(_physical_type(want, "none"))
     if have in (VOID, want):
         return column.cast(spark_type(target))

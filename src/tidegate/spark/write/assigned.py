@@ -1,0 +1,79 @@
+"""Plain values of another type as the columns of a table by name take them: text for a number or a date.
+
+INSERT, ``insertInto``, ``writeTo`` and appending with ``saveAsTable`` cast whatever Spark's cast knows, as
+the session's store assignment policy says; what does not fit fails the write. A write to a path takes
+less: there ``fit`` refuses text for a number before any job runs.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from tidegate.errors import SchemaInvalidError
+from tidegate.schema.types import (
+    VOID,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    duplicate_columns,
+)
+from tidegate.spark.write.casts import casts_of
+from tidegate.spark.write.fit import as_stored, check_assignable, quoted, schema_of
+
+
+def assigned(frame: DataFrame, schema: StructType) -> DataFrame:
+    """The columns of ``frame``, cast where ``schema`` has another plain type that a write would refuse."""
+    given = schema_of(frame)
+    kinds = [
+        f.type if (to := schema.field(f.name)) is None else _assigned_type(f.type, to.type, f.name)
+        for f in given.fields
+    ]
+    if all(f.type == kind for f, kind in zip(given.fields, kinds, strict=True)) or duplicate_columns(given):
+        return frame
+    casts = casts_of(frame.sparkSession)
+    return frame.select(
+        *(
+            quoted(f.name)
+            if f.type == kind
+            else as_stored(quoted(f.name), f.type, kind, (f.name,), casts).alias(f.name)
+            for f, kind in zip(given.fields, kinds, strict=True)
+        )
+    )
+
+
+def _assigned_type(given: DataType, want: DataType, name: str) -> DataType:
+    """The type with the plain ones that a write would not take as the table has them, at every level."""
+    if isinstance(given, StructType) and isinstance(want, StructType):
+        return StructType(
+            tuple(
+                f
+                if (to := want.field(f.name)) is None
+                else f.with_type(_assigned_type(f.type, to.type, name))
+                for f in given.fields
+            )
+        )
+    if isinstance(given, ArrayType) and isinstance(want, ArrayType):
+        return ArrayType(_assigned_type(given.element, want.element, name), given.contains_null)
+    if isinstance(given, MapType) and isinstance(want, MapType):
+        return MapType(
+            _assigned_type(given.key, want.key, name),
+            _assigned_type(given.value, want.value, name),
+            given.value_contains_null,
+        )
+    return want if _is_plain(given) and _is_plain(want) and _is_refused(given, want, name) else given
+
+
+def _is_plain(kind: DataType) -> bool:
+    return isinstance(kind, PrimitiveType | DecimalType) and kind != VOID
+
+
+def _is_refused(given: DataType, want: DataType, name: str) -> bool:
+    """Whether the write would not take a column of this type; what it takes it may store wider."""
+    try:
+        check_assignable(given, want, name)
+    except SchemaInvalidError:
+        return True
+    return False
