@@ -354,6 +354,28 @@ def test_a_corrupt_checkpoint_without_commits_is_named(how: str, form: str) -> N
     assert caught.value.version == 3
 
 
+TEXTS = {
+    "an application": {"txn": {"appId": "somewhere", "version": 1}},
+    "a domain": domain("user.d", '{"at":"somewhere"}'),
+    "a path": add("somewhere"),
+    "a partition": add("f", values={"p": "somewhere"}),
+    "statistics": add("f", stats='{"numRecords":10,"minValues":{"name":"somewhere"}}'),
+}
+
+
+@pytest.mark.parametrize("where", TEXTS)
+def test_text_of_a_checkpoint_that_is_no_utf_8_falls_back_or_is_named(where: str) -> None:
+    table = small_table(protocol=EVERYTHING)
+    table.commit(TEXTS[where])
+    (name,) = table.checkpoint()
+    table.edit(name, lambda data: data.replace(b"somewhere", b"somewh\xffre"))
+    assert seen(table.load()) == table.state()
+    table.delete_commits(table.version)
+    with pytest.raises(CheckpointCorruptError) as caught:
+        seen(table.load())
+    assert caught.value.file == name
+
+
 @pytest.mark.parametrize("form", ["v2-json", "v2-parquet", "v2-classic"])
 def test_a_missing_sidecar_falls_back_or_is_named(form: str) -> None:
     table = small_table(protocol=EVERYTHING)

@@ -60,6 +60,7 @@ _WITNESS = {
 _SMALL = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
 
 T = TypeVar("T")
+R = TypeVar("R", pa.RecordBatch, pa.Table)
 BatchFunction = Callable[[pa.RecordBatch], Sequence[pa.RecordBatch]]
 
 
@@ -116,7 +117,7 @@ class ParquetPart:
 
     def read_columns(self, group: int, columns: list[str]) -> pa.Table:
         """Whole top-level columns of one row group."""
-        return guard(self.path, lambda: self.open().read_row_group(group, columns=columns))
+        return guard(self.path, lambda: _valid(self.open().read_row_group(group, columns=columns)))
 
     def open(self) -> pq.ParquetFile:
         return pq.ParquetFile(
@@ -142,7 +143,7 @@ class ParquetPart:
             struct = batch.column(action)
             # ``flatten`` hands the struct's nulls on to its fields; ``field`` does not.
             fields = struct.flatten() if struct.null_count else _fields(struct)
-            flat = pa.RecordBatch.from_arrays(fields, [f.name for f in struct.type])
+            flat = _valid(pa.RecordBatch.from_arrays(fields, [f.name for f in struct.type]))
             valid = flat.column("path").is_valid()
             yield flat if valid.true_count == len(flat) else flat.filter(valid)
 
@@ -287,6 +288,12 @@ class CheckpointReader:
 def sidecar_name(sidecar: Sidecar) -> str:
     """The bare name of a sidecar's file; its path is a URI, and some writers make it absolute."""
     return unquote(sidecar.path).rsplit("/", 1)[-1]
+
+
+def _valid(rows: R) -> R:
+    """Rows of a file whose texts are UTF-8, which nobody has looked at so far."""
+    rows.validate(full=True)
+    return rows
 
 
 def _fields(struct: pa.StructArray) -> list[pa.Array]:
