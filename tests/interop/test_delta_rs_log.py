@@ -500,9 +500,11 @@ def races(table: Ours, delta: ModuleType, turns: int) -> Iterator[threading.Thre
             mine.append(range(start + number, start + number + 1), "2026-01-01")
 
     def theirs(start: int) -> None:
+        # By itself it gives up after fifteen lost races.
+        patient = delta.CommitProperties(max_commit_retries=1_000)
         for number in range(turns):
             row = rows_of(range(start + number, start + number + 1), "2026-01-02")
-            delta.write_deltalake(str(table.root), row, mode="append")
+            delta.write_deltalake(str(table.root), row, mode="append", commit_properties=patient)
 
     for who, work in enumerate((ours, theirs, ours, theirs)):
         yield threading.Thread(target=work, args=(1000 * who,))
