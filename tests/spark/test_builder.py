@@ -246,7 +246,9 @@ def test_a_replacement_gives_features_back_where_the_session_allows_it(
 def test_a_path_may_come_with_settings_of_file_systems_alone(spark: SparkSession, table: str) -> None:
     spark.range(2).write.format("delta").save(table)
     settings = {"fs.fake.impl": "org.example.Fake", "dfs.replication": "1"}
-    assert DeltaTable.forPath(spark, table, hadoopConf=settings).toDF().count() == 2
+    with pytest.warns(UserWarning, match="uses none of the settings"):
+        found = DeltaTable.forPath(spark, table, hadoopConf=settings)
+    assert found.toDF().count() == 2
     with pytest.raises(IllegalArgumentException, match=r"spark\.x") as refused:
         DeltaTable.forPath(spark, table, {"spark.x": "1"})
     assert refused.value.getCondition() == "DELTA_TABLE_FOR_PATH_UNSUPPORTED_HADOOP_CONF"

@@ -76,6 +76,26 @@ def test_a_table_by_name_is_known_by_it_in_its_frame_and_in_sources(
     assert table.alias("a").toDF().select("a.v").collect() == [("new",)]
 
 
+def test_a_source_goes_by_its_alias_whatever_was_done_with_it_since(
+    spark: SparkSession, existing: DeltaTable
+) -> None:
+    frame = spark.createDataFrame([(1, "a", 1), (1, "b", 2), (9, "c", 3)], "id int, v string, n int")
+    made = frame.alias("s").where("n <> 2").withColumn("w", F.lit(1)).drop("w").orderBy("n").limit(5)
+    rows = existing.toDF().count()
+    (
+        existing.alias("t")
+        .merge(made, "t.id = s.id")
+        .whenMatchedUpdate("s.n = 1", {"v": "s.v"})
+        .whenNotMatchedInsert(values={"id": "s.id", "v": "s.v"})
+        .execute()
+    )
+    assert existing.toDF().where("id IN (1, 9)").orderBy("id").select("id", "v").collect() == [
+        (1, "a"),
+        (9, "c"),
+    ]
+    assert existing.toDF().count() == rows + 1
+
+
 @pytest.fixture
 def managed(spark: SparkSession) -> Any:
     name = "moving_over"

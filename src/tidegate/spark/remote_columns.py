@@ -22,6 +22,13 @@ from tidegate.spark.times import in_function, in_text
 PlanIds = dict[str, int | None]
 _PLAN_IDS = ("_plan_id", "_root_plan_id", "_plan_id_with_rel")
 F = TypeVar("F")
+# Plans that leave the columns of their frame the name of a frame that they go by.
+_KEEPING = frozenset(
+    {
+        *("Project", "WithColumns", "WithColumnsRenamed", "Drop", "Filter", "Sort", "Deduplicate", "Sample"),
+        *("Limit", "Tail", "Offset", "Hint", "Repartition", "RepartitionByExpression", "WithWatermark"),
+    }
+)
 _INFIX = frozenset({"<=>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "and", "or"})
 _SUFFIXES: dict[type, str] = {T.LongType: "L", T.ShortType: "S", T.ByteType: "Y", T.IntegerType: ""}
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -51,6 +58,14 @@ def plans_of(frame: Any) -> frozenset[int]:
             p for p in (getattr(plan, a, None) for a in ("_child", "left", "right")) if p is not None
         ]
     return frozenset(out)
+
+
+def alias_of(frame: Any) -> str | None:
+    """The name that the columns of a Connect frame go by: its alias, be the frame filtered since."""
+    plan = frame._plan
+    while type(plan).__name__ in _KEEPING:
+        plan = plan._child
+    return getattr(plan, "_alias", None)
 
 
 def ids_of(frame: Any) -> PlanIds:

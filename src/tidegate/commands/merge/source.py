@@ -18,7 +18,7 @@ from tidegate.schema.types import ArrayType, DataType, DecimalType, MapType, Pri
 from tidegate.spark.expressions import qualified, quote
 from tidegate.spark.jvm import is_connect
 from tidegate.spark.present import Moment
-from tidegate.spark.remote_columns import plans_of, renamed
+from tidegate.spark.remote_columns import alias_of, plans_of, renamed
 from tidegate.spark.write.fit import schema_of
 
 SOURCE_ROW = "__tidegate_source_row"
@@ -51,8 +51,7 @@ class Source:
         """The source as it will be read; ``beside`` are the columns that the table has."""
         alias: str | None = None
         if is_connect(frame.sparkSession):
-            plan: Any = frame._plan
-            alias = getattr(plan, "_alias", None) or "__tidegate_source"
+            alias = alias_of(frame) or "__tidegate_source"
             frame = frame.alias(alias)
         return cls(frame, alias, schema_of(frame), Moment.now(), beside)
 
