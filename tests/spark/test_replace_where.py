@@ -156,8 +156,8 @@ def test_replace_using_columns_and_replace_on_a_condition(
 @pytest.mark.parametrize(
     ("key", "new", "stays"),
     [
-        ("DATE'2020-01-01'", "TIMESTAMP'2020-01-01 05:00:00'", "DATE'2020-01-02'"),
-        ("2", "2.7D", "3"),
+        ("TIMESTAMP'2020-01-01 00:00:00'", "DATE'2020-01-01'", "TIMESTAMP'2020-01-01 05:00:00'"),
+        ("2", "CAST(2 AS DECIMAL(5, 0))", "3"),
         ("'2'", "2", "'a'"),
         ("2L", "2", "3L"),
     ],

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 import tidegate
@@ -161,7 +161,7 @@ def test_numbers_that_do_not_fit_fail_the_write_rather_than_wrap(spark: SparkSes
         with pytest.raises(Exception, match=r"OVERFLOW|OUT_OF_RANGE"):
             spark.sql(f"SELECT {text}").write.format("delta").mode("append").save(table)
     assert tidegate.open(table).version == 0
-    spark.sql("SELECT 5L AS n, 7.0D AS d").write.format("delta").mode("append").save(table)
+    spark.sql("SELECT 5L AS n, 7.0 AS d").write.format("delta").mode("append").save(table)
     assert (5, Decimal("7.0")) in {tuple(r) for r in spark.read.format("delta").load(table).collect()}
 
 
@@ -191,3 +191,28 @@ def test_a_value_is_written_as_the_store_assignment_policy_says(
     assert rows(table, "a IN (3, 4)") == [(3, [4, None], (5,)), (4, [2], (1,))]
     assert rows(table, "a < 0") == [(3000000000 - (1 << 32), [], None)]
     assert tidegate.open(table).version == 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("INT", "1.9D"),
+        ("DECIMAL(5, 2)", "1.239"),
+        ("DATE", "TIMESTAMP'2020-01-01 05:00:00'"),
+        ("ARRAY<BIGINT>", "array(0.5F)"),
+        ("STRUCT<x: INT>", "named_struct('x', 1.5)"),
+    ],
+)
+def test_what_a_column_would_cut_off_is_not_written_to_a_path(
+    spark: SparkSession, table: str, kind: str, value: str
+) -> None:
+    spark.sql(f"CREATE TABLE delta.`{table}` (a {kind}, b INT) USING delta")
+    frame = spark.sql(f"SELECT {value} AS a, 1 AS b")
+    for mode in ("append", "overwrite"):
+        with pytest.raises(AnalysisException, match="cut something off from") as refused:
+            frame.write.format("delta").mode(mode).save(table)
+        assert refused.value.getCondition() == "DELTA_FAILED_TO_MERGE_FIELDS"
+    assert tidegate.open(table).version == 0
+    frame.write.format("delta").mode("overwrite").option("overwriteSchema", True).save(table)
+    frame.writeTo(f"delta.`{table}`").append()
+    assert spark.read.format("delta").load(table).count() == 2

@@ -35,7 +35,7 @@ from tidegate.schema.paths import Path
 from tidegate.schema.types import StructType
 from tidegate.spark.confs import log_at
 from tidegate.spark.scan.origins import reads_newest
-from tidegate.spark.write.assigned import assigned
+from tidegate.spark.write.assigned import assigned, refuse_losses
 from tidegate.spark.write.files import write_files
 from tidegate.spark.write.fit import check_columns, check_storable, merged, schema_of
 from tidegate.spark.write.identity import check_explicit, to_generate
@@ -165,6 +165,7 @@ class _Write:
     ) -> None:
         there = transaction.snapshot
         self.frame = assigned(frame, there.schema) if by_policy and there is not None else frame
+        self.by_policy = by_policy
         self.spark = frame.sparkSession
         self.transaction = transaction
         self.mode = mode
@@ -197,6 +198,8 @@ class _Write:
         changes: list[Action] = []
         if exists:
             changes = _evolve(self.frame.sparkSession, transaction, data, given, partition_by, overwrite)
+            if not (self.by_policy or (operation is not None and operation.name == STREAMING)):
+                refuse_losses(data, transaction.metadata.schema)
         else:
             _create(transaction, data, partition_by, properties)
         self._check_partitions()

@@ -1,15 +1,21 @@
 """Which types turn into others by themselves, as Spark's implicit casts do.
 
 A MERGE whose schema may evolve refuses a source whose columns are not of such types, before it looks at a
-single value. Under the strict policy only types are taken whose every value fits.
+single value. Under the strict policy only types are taken whose every value fits, and a write to a path
+takes none that would lose something without a word.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tidegate.schema.paths import Path
 from tidegate.schema.types import (
     BINARY,
+    DATE,
     STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
     VOID,
     ArrayType,
     DataType,
@@ -78,21 +84,47 @@ def _holds(table: DecimalType, precision: int, scale: int) -> bool:
     return table.precision - table.scale >= precision - scale and table.scale >= scale
 
 
-def not_merging(table: DataType, data: DataType, path: Path = ()) -> Unequal | None:
+def loses(data: DataType, table: DataType) -> bool:
+    """Whether a cast between two simple types takes something from a value and does not fail.
+
+    Fractions, digits behind the point and the time of a day get lost so; what is too large fails. That a
+    float has no more digits is for whoever chose that type.
+    """
+    if data == table or not (_is_simple(data) and _is_simple(table)):
+        return False
+    if isinstance(table, DecimalType):
+        return _is_float(data) or (isinstance(data, DecimalType) and data.scale > table.scale)
+    if getattr(table, "name", "") in _DIGITS:
+        return _is_float(data) or (isinstance(data, DecimalType) and data.scale > 0)
+    return table == DATE and data in (TIMESTAMP, TIMESTAMP_NTZ)
+
+
+def not_merging(table: DataType, data: DataType) -> Unequal | None:
     """The first place where data of one type does not go into a table of another, and both types there."""
+    return _first_apart(table, data, turns_into, ())
+
+
+def losing(table: DataType, data: DataType) -> Unequal | None:
+    """The first place where a table would take something from the values of data, and both types there."""
+    return _first_apart(table, data, lambda given, want: not loses(given, want), ())
+
+
+def _first_apart(
+    table: DataType, data: DataType, together: Callable[[DataType, DataType], bool], path: Path
+) -> Unequal | None:
     if isinstance(table, StructType) and isinstance(data, StructType):
         for f in data.fields:
             there = table.field(f.name)
-            found = None if there is None else not_merging(there.type, f.type, (*path, f.name))
+            found = None if there is None else _first_apart(there.type, f.type, together, (*path, f.name))
             if found is not None:
                 return found
         return None
     if isinstance(table, ArrayType) and isinstance(data, ArrayType):
-        return not_merging(table.element, data.element, (*path, "element"))
+        return _first_apart(table.element, data.element, together, (*path, "element"))
     if isinstance(table, MapType) and isinstance(data, MapType):
-        keys = not_merging(table.key, data.key, (*path, "key"))
-        return keys or not_merging(table.value, data.value, (*path, "value"))
-    return None if turns_into(data, table) else (path, table, data)
+        keys = _first_apart(table.key, data.key, together, (*path, "key"))
+        return keys or _first_apart(table.value, data.value, together, (*path, "value"))
+    return None if together(data, table) else (path, table, data)
 
 
 def _is_simple(kind: DataType) -> bool:
@@ -101,6 +133,10 @@ def _is_simple(kind: DataType) -> bool:
 
 def _is_number(kind: DataType) -> bool:
     return isinstance(kind, DecimalType) or (isinstance(kind, PrimitiveType) and kind.name in _NUMBERS)
+
+
+def _is_float(kind: DataType) -> bool:
+    return isinstance(kind, PrimitiveType) and kind.name in ("float", "double")
 
 
 def _is_time(kind: DataType) -> bool:

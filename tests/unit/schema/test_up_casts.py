@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.schema.implicit import up_casts
+from tidegate.schema.implicit import loses, losing, up_casts
 from tidegate.schema.types import (
     BINARY,
     BOOLEAN,
@@ -78,3 +78,40 @@ def test_a_type_whose_every_value_fits_is_taken(data: DataType, table: DataType)
 @pytest.mark.parametrize(("data", "table"), DOES_NOT, ids=str)
 def test_a_type_that_can_lose_something_is_not(data: DataType, table: DataType) -> None:
     assert not up_casts(data, table)
+
+
+@pytest.mark.parametrize(
+    ("data", "table"),
+    [
+        (DOUBLE, LONG),
+        (FLOAT, BYTE),
+        (DOUBLE, DecimalType(38, 18)),
+        (DecimalType(6, 2), DecimalType(20, 1)),
+        (DecimalType(6, 2), INTEGER),
+        (TIMESTAMP, DATE),
+        (TIMESTAMP_NTZ, DATE),
+    ],
+)
+def test_some_casts_cut_off_without_a_word(data: DataType, table: DataType) -> None:
+    assert loses(data, table)
+    assert not up_casts(data, table)
+    assert losing(ArrayType(table), ArrayType(data)) == (("element",), table, data)
+
+
+@pytest.mark.parametrize(
+    ("data", "table"),
+    [
+        *FITS,
+        (LONG, BYTE),
+        (LONG, DecimalType(3, 2)),
+        (DecimalType(9, 2), DecimalType(5, 2)),
+        (DecimalType(6, 0), BYTE),
+        (DOUBLE, FLOAT),
+        (DecimalType(6, 2), DOUBLE),
+        (TIMESTAMP, TIMESTAMP_NTZ),
+        (STRING, INTEGER),
+        (BINARY, DATE),
+    ],
+)
+def test_others_take_all_of_a_value_or_fail(data: DataType, table: DataType) -> None:
+    assert not loses(data, table)

@@ -2,7 +2,8 @@
 
 INSERT, ``insertInto``, ``writeTo`` and appending with ``saveAsTable`` cast whatever Spark's cast knows, as
 the session's store assignment policy says; what does not fit fails the write. A write to a path takes
-less: there ``fit`` refuses text for a number before any job runs.
+less: there ``fit`` refuses text for a number before any job runs, and so is a cast refused here that would
+cut something off without a word.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from tidegate.errors import SchemaInvalidError
+from tidegate.schema.implicit import losing
+from tidegate.schema.paths import join_path
 from tidegate.schema.types import (
     VOID,
     ArrayType,
@@ -42,6 +45,19 @@ def assigned(frame: DataFrame, schema: StructType) -> DataFrame:
             for f, kind in zip(given.fields, kinds, strict=True)
         )
     )
+
+
+def refuse_losses(data: StructType, schema: StructType) -> None:
+    """Refuse data whose fractions, digits or times of day the table's columns have no room for."""
+    found = losing(schema, data)
+    if found is not None:
+        path, want, given = found
+        raise SchemaInvalidError(
+            f"The column {join_path(path)} is {want} in the table, which would cut something off from the "
+            f"{given} of the data.",
+            hint="Cast it in the query first, if that is meant; writes by name do so by themselves.",
+            errorClass="DELTA_FAILED_TO_MERGE_FIELDS",
+        )
 
 
 def _assigned_type(given: DataType, want: DataType, name: str) -> DataType:
