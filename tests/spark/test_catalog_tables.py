@@ -82,6 +82,7 @@ def test_every_query_sees_the_newest_version_and_one_alone(spark: SparkSession, 
         f"SELECT a.id FROM {name} a JOIN {name} b ON a.id = b.id JOIN {name}_v c ON c.id = b.id"
     )
     assert _ids(joined) == [0, 1]
+    spark.sql(f"DROP VIEW {name}_v")
 
 
 def test_the_schema_is_the_logs_even_when_it_changed_behind_the_catalog(
