@@ -219,6 +219,13 @@ def test_writers_by_name_take_text_as_the_value_it_spells(
     assert spark.table(typed).count() == 1
 
 
+def test_a_schema_that_is_replaced_is_that_of_the_data(spark: SparkSession, typed: str) -> None:
+    text = spark.sql("SELECT 'one' AS i")
+    text.writeTo(typed).option("overwriteSchema", True).overwrite(F.lit(True))
+    assert spark.table(typed).schema.simpleString() == "struct<i:string>"
+    assert [tuple(r) for r in spark.table(typed).collect()] == [("one",)]
+
+
 def test_text_is_stored_as_the_store_assignment_policy_says(spark: SparkSession, typed: str) -> None:
     def append(value: str) -> None:
         spark.sql(f"SELECT '{value}' AS i").writeTo(typed).append()

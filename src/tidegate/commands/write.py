@@ -163,8 +163,7 @@ class _Write:
         saved: Saved | None = None,
         by_policy: bool = False,
     ) -> None:
-        there = transaction.snapshot
-        self.frame = assigned(frame, there.schema) if by_policy and there is not None else frame
+        self.frame = frame
         self.by_policy = by_policy
         self.spark = frame.sparkSession
         self.transaction = transaction
@@ -194,6 +193,8 @@ class _Write:
         if self.once.is_done(transaction):
             return None
         overwrite = self.mode == "overwrite" and exists
+        if exists and self.by_policy and not (overwrite and given.flag("overwriteSchema")):
+            self.frame = assigned(self.frame, transaction.metadata.schema)
         data = schema_of(self.frame)
         changes: list[Action] = []
         if exists:

@@ -46,6 +46,7 @@ from tidegate.schema.types import (
     parse_schema,
 )
 from tidegate.schema.widening import with_type_change
+from tidegate.spark.expressions import quote
 from tidegate.spark.scan.projection import FIELD_ID, spark_type
 from tidegate.spark.write import identity
 from tidegate.spark.write.casts import Casts, cast_to, casts_of
@@ -273,7 +274,7 @@ def physical(frame: DataFrame, metadata: Metadata, keep: Sequence[str] = ()) -> 
 
 def quoted(name: str) -> Column:
     """A column of a frame by its name, dots and all."""
-    return F.col("`" + name.replace("`", "``") + "`")
+    return F.col(quote(name))
 
 
 def _physical_type(kind: DataType, mode: Mode) -> DataType:
